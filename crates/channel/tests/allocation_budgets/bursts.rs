@@ -24,17 +24,17 @@ use crate::counting_allocator::bytes;
 const BURST: usize = 20_000;
 
 /// What may stay of it: a few queues, each with room for some dozens of messages.
-const KEPT: isize = 16 * 1024;
+const MAX_BYTES_KEPT: isize = 16 * 1024;
 
 /// A transport that takes all, or nothing, and forgets it.
-struct Valve {
+struct ValveTransport {
     open: Arc<AtomicBool>,
     stream: bool,
 }
 
 const BYTES: Types = Types::These(const { &[TypeTag::of::<Bytes>()] });
 
-impl Transport for Valve {
+impl Transport for ValveTransport {
     fn name(&self) -> &'static str {
         "valve"
     }
@@ -82,12 +82,12 @@ impl Transport for Valve {
 }
 
 /// A loop that this thread turns.
-struct House {
+struct LoopFixture {
     _manual: Manual,
     event_loop: ManualEventLoop,
 }
 
-impl House {
+impl LoopFixture {
     fn new() -> Self {
         let manual = Manual::readiness();
         let event_loop = EventLoopGroup::builder(manual.clone()).build_manual().unwrap();
@@ -123,33 +123,33 @@ impl House {
 
 /// How many bytes more a channel holds after a burst than after a few messages.
 fn kept(
-    make: impl Fn(&mut House) -> Channel,
-    burst: impl Fn(&mut House, &Channel, usize),
+    make: impl Fn(&mut LoopFixture) -> Channel,
+    burst: impl Fn(&mut LoopFixture, &Channel, usize),
 ) -> isize {
-    let mut house = House::new();
-    let channel = make(&mut house);
-    burst(&mut house, &channel, 8);
+    let mut fixture = LoopFixture::new();
+    let channel = make(&mut fixture);
+    burst(&mut fixture, &channel, 8);
     let before = bytes();
-    burst(&mut house, &channel, BURST);
+    burst(&mut fixture, &channel, BURST);
     bytes().wrapping_sub(before) as isize
 }
 
 /// Writes while the network has no room, then lets it go.
-fn through_a_valve(stream: bool, write: impl Fn(&Channel) + Copy) -> isize {
+fn kept_after_stalled_burst(stream: bool, write: impl Fn(&Channel) + Copy) -> isize {
     let open = Arc::new(AtomicBool::new(true));
     let valve = open.clone();
     kept(
-        |house| house.add(Valve { open: valve.clone(), stream }, |_| Ok(())),
-        |house, channel, messages| {
+        |fixture| fixture.add(ValveTransport { open: valve.clone(), stream }, |_| Ok(())),
+        |fixture, channel, messages| {
             open.store(false, Ordering::Relaxed);
-            house.on_loop(|| {
+            fixture.on_loop(|| {
                 (0..messages).for_each(|_| write(channel));
                 channel.flush();
             });
             open.store(true, Ordering::Relaxed);
             // It is told that there is room as it comes back.
-            house.on_loop(|| drop(channel.deregister()));
-            house.on_loop(|| drop(channel.register()));
+            fixture.on_loop(|| drop(channel.deregister()));
+            fixture.on_loop(|| drop(channel.register()));
             assert_eq!(channel.pending_bytes(), 0);
         },
     )
@@ -159,19 +159,19 @@ const SMALL: Bytes = Bytes::from_static(b"x");
 
 #[track_caller]
 fn assert_given_back(kept: isize) {
-    assert!(kept <= KEPT, "{kept} bytes are kept of a burst");
+    assert!(kept <= MAX_BYTES_KEPT, "{kept} bytes are kept of a burst");
 }
 
 #[test]
 fn k14_the_memory_of_many_small_writes_is_given_back() {
-    assert_given_back(through_a_valve(true, |channel| {
+    assert_given_back(kept_after_stalled_burst(true, |channel| {
         channel.send(SMALL);
     }));
 }
 
 #[test]
 fn k14_the_memory_of_many_messages_is_given_back() {
-    assert_given_back(through_a_valve(false, |channel| {
+    assert_given_back(kept_after_stalled_burst(false, |channel| {
         channel.send(SMALL);
     }));
 }
@@ -179,14 +179,14 @@ fn k14_the_memory_of_many_messages_is_given_back() {
 #[test]
 fn k14_the_memory_of_writes_with_futures_is_given_back() {
     for stream in [true, false] {
-        assert_given_back(through_a_valve(stream, |channel| drop(channel.write(SMALL))));
+        assert_given_back(kept_after_stalled_burst(stream, |channel| drop(channel.write(SMALL))));
     }
 }
 
 /// Writes to its own channel while it runs: the writes wait at its slot (rule 2).
-struct WritesToItself(usize);
+struct WritesWhileRunning(usize);
 
-impl Handler for WritesToItself {
+impl Handler for WritesWhileRunning {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         self.0 = event.take::<usize>().unwrap_or_default();
         for _ in 0..self.0 {
@@ -205,13 +205,13 @@ impl Handler for WritesToItself {
 fn k14_the_memory_of_events_deferred_at_a_busy_handler_is_given_back() {
     let open = Arc::new(AtomicBool::new(true));
     assert_given_back(kept(
-        |house| {
-            house.add(Valve { open: open.clone(), stream: true }, |edit| {
-                edit.add_last("itself", WritesToItself(0))?;
+        |fixture| {
+            fixture.add(ValveTransport { open: open.clone(), stream: true }, |edit| {
+                edit.add_last("itself", WritesWhileRunning(0))?;
                 Ok(())
             })
         },
-        |house, channel, messages| house.on_loop(|| channel.fire_user_event(messages)),
+        |fixture, channel, messages| fixture.on_loop(|| channel.fire_user_event(messages)),
     ));
 }
 
@@ -220,16 +220,16 @@ fn k14_the_memory_of_a_local_connections_queue_is_given_back() {
     let (one, other) = Connection::pair();
     let ends = RefCell::new(VecDeque::from([one, other]));
     assert_given_back(kept(
-        |house| {
-            let first = house.add(ends.borrow_mut().pop_front().unwrap(), |_| Ok(()));
-            house.add(ends.borrow_mut().pop_front().unwrap(), |edit| {
-                edit.add_last("swallows", Swallows)?;
+        |fixture| {
+            let first = fixture.add(ends.borrow_mut().pop_front().unwrap(), |_| Ok(()));
+            fixture.add(ends.borrow_mut().pop_front().unwrap(), |edit| {
+                edit.add_last("swallows", DiscardsReads)?;
                 Ok(())
             });
             first
         },
-        |house, channel, messages| {
-            house.on_loop(|| {
+        |fixture, channel, messages| {
+            fixture.on_loop(|| {
                 (0..messages).for_each(|_| drop(channel.write(SMALL)));
                 channel.flush();
             });
@@ -238,9 +238,9 @@ fn k14_the_memory_of_a_local_connections_queue_is_given_back() {
     ));
 }
 
-struct Swallows;
+struct DiscardsReads;
 
-impl Handler for Swallows {
+impl Handler for DiscardsReads {
     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
         Ok(())
     }

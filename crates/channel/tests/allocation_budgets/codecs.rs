@@ -14,9 +14,9 @@ use crate::counting_allocator::allocations_in;
 const ROUNDS: u64 = 200;
 
 /// Bytes with their length before them; the message is a part of what was read.
-struct Short;
+struct LengthPrefixed;
 
-impl Decoder for Short {
+impl Decoder for LengthPrefixed {
     type Out = Bytes;
 
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
@@ -29,7 +29,7 @@ impl Decoder for Short {
     }
 }
 
-impl Encoder for Short {
+impl Encoder for LengthPrefixed {
     type In = u64;
 
     fn encode(&mut self, number: u64, dst: &mut BytesMut) -> HandlerResult {
@@ -98,20 +98,21 @@ fn allocated(handler: impl Handler, round: fn(&Bytes, waterwheel_channel::Pipeli
 
 #[test]
 fn c06_messages_that_are_slices_of_the_read_buffer_are_decoded_without_an_allocation() {
-    let read = allocated(Decode::new(Short), |block, pipeline| pipeline.fire_read(block.clone()));
+    let read =
+        allocated(Decode::new(LengthPrefixed), |block, pipeline| pipeline.fire_read(block.clone()));
     assert_eq!(read, 0, "for {} messages", 25 * ROUNDS);
 }
 
 #[test]
 fn c06_a_chain_allocates_nothing() {
-    let chain = || Inbound(Decode::new(Short).then(Length).then(Total::default()));
+    let chain = || Inbound(Decode::new(LengthPrefixed).then(Length).then(Total::default()));
     let read = allocated(chain(), |block, pipeline| pipeline.fire_read(block.clone()));
     assert_eq!(read, 0, "for {} messages", 25 * ROUNDS);
 }
 
 #[test]
 fn c06_a_message_in_two_pieces_needs_one_buffer() {
-    let read = allocated(Decode::new(Short), |block, pipeline| {
+    let read = allocated(Decode::new(LengthPrefixed), |block, pipeline| {
         pipeline.fire_read(block.slice(..2));
         pipeline.fire_read(block.slice(2..4));
     });
@@ -120,7 +121,7 @@ fn c06_a_message_in_two_pieces_needs_one_buffer() {
 
 #[test]
 fn c06_an_encoder_reuses_its_buffer() {
-    let written = allocated(Encode::new(Short), |_, pipeline| {
+    let written = allocated(Encode::new(LengthPrefixed), |_, pipeline| {
         pipeline.write(7u64);
         pipeline.flush();
     });

@@ -14,12 +14,12 @@ use waterwheel_testkit::faulty::{DriverCall, FailTimes, Faulty};
 use waterwheel_testkit::manual::{ClockMode, ListenerControl, Manual, ManualSockets};
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{House, both, secs};
+use crate::support::{BootstrapFixture, over_both_drivers, secs};
 
-/// Notes what comes by, and passes it on.
-struct Notes(Log);
+/// RecordingHandler what comes by, and passes it on.
+struct RecordingHandler(Log);
 
-impl Handler for Notes {
+impl Handler for RecordingHandler {
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.push("complete");
         ctx.fire_read_complete();
@@ -39,10 +39,10 @@ impl Handler for Notes {
     }
 }
 
-/// Counts what is accepted before the acceptor has it.
-struct Counts(Log);
+/// AcceptRecorder what is accepted before the acceptor has it.
+struct AcceptRecorder(Log);
 
-impl InboundHandler for Counts {
+impl InboundHandler for AcceptRecorder {
     type In = NewChannel;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, new: NewChannel) -> HandlerResult {
@@ -52,142 +52,149 @@ impl InboundHandler for Counts {
     }
 }
 
-fn noting(house: &House, log: &Log) -> ServerBootstrap {
+fn recording_server(fixture: &BootstrapFixture, log: &Log) -> ServerBootstrap {
     let log = log.clone();
-    house.server().initialiser(move |edit| {
-        edit.add_last("notes", Notes(log.clone()))?;
-        edit.add_last("counts", In(Counts(log.clone())))?;
+    fixture.server().initialiser(move |edit| {
+        edit.add_last("notes", RecordingHandler(log.clone()))?;
+        edit.add_last("counts", In(AcceptRecorder(log.clone())))?;
         Ok(())
     })
 }
 
-fn server(house: &House) -> (Channel, ListenerControl, Log) {
+fn server(fixture: &BootstrapFixture) -> (Channel, ListenerControl, Log) {
     let log = Log::new();
-    let (server, port) = house.bind(&noting(house, &log));
+    let (server, port) = fixture.bind(&recording_server(fixture, &log));
     (server, port, log)
 }
 
 /// An accept fails for want of descriptors, with connections behind it.
-fn fail(house: &House, port: &ListenerControl) -> waterwheel_testkit::manual::Peer {
+fn fail_accept_behind_backlog(
+    fixture: &BootstrapFixture,
+    port: &ListenerControl,
+) -> waterwheel_testkit::manual::Peer {
     port.fail_accept(ErrorKind::OutOfMemory).unwrap();
     let peer = port.connect().unwrap();
-    house.settle();
+    fixture.run_until_idle();
     peer
 }
 
-fn failed() -> String {
+fn accept_error() -> String {
     format!("error {}", std::io::Error::from(ErrorKind::OutOfMemory))
 }
 
 #[test]
 fn l16_a_failed_accept_pauses_for_a_second_and_is_fired_and_reported() {
-    both(|house| {
-        let (server, port, log) = server(&house);
-        let turns = house.first().metrics().turns;
-        let peer = fail(&house, &port);
-        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
-        let reports = house.reports.take();
+    over_both_drivers(|fixture| {
+        let (server, port, log) = server(&fixture);
+        let turns = fixture.first().metrics().turns;
+        let peer = fail_accept_behind_backlog(&fixture, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), accept_error()]);
+        let reports = fixture.reports.take();
         assert_eq!(reports.len(), 1);
         assert!(reports[0].contains("out of memory"), "{reports:?}");
-        house.manual.advance(secs(1) - Duration::from_nanos(1));
-        house.settle();
-        assert!(house.first().metrics().turns - turns < 5, "it does not spin");
+        fixture.manual.advance(secs(1) - Duration::from_nanos(1));
+        fixture.run_until_idle();
+        assert!(fixture.first().metrics().turns - turns < 5, "it does not spin");
         assert_eq!((log.take(), port.backlog()), (vec![], 1));
-        house.manual.advance(Duration::from_nanos(1));
-        house.settle();
+        fixture.manual.advance(Duration::from_nanos(1));
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
         assert!(server.is_active() && !peer.is_closed());
-        assert_eq!(house.first().stats().timers, 0);
+        assert_eq!(fixture.first().stats().timers, 0);
     });
 }
 
 #[test]
 fn l16_an_accept_error_that_persists_is_fired_once_a_second() {
-    both(|house| {
-        let (_server, port, log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (_server, port, log) = server(&fixture);
         for _ in 0..3 {
             port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         }
-        house.settle();
+        fixture.run_until_idle();
         for left in [2, 1, 0] {
-            assert_eq!((log.take(), port.backlog()), (vec!["complete".into(), failed()], left));
-            house.manual.advance(secs(1));
-            house.settle();
+            assert_eq!(
+                (log.take(), port.backlog()),
+                (vec!["complete".into(), accept_error()], left)
+            );
+            fixture.manual.advance(secs(1));
+            fixture.run_until_idle();
         }
         let _peer = port.connect().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "complete"]);
     });
 }
 
 #[test]
 fn l16_every_pause_is_reported_however_many_there_were_but_at_most_one_a_second() {
-    both(|house| {
-        let (_server, port, _log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (_server, port, _log) = server(&fixture);
         let first = port.connect().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         for _ in 0..7 {
             port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         }
-        house.settle();
+        fixture.run_until_idle();
         for pause in 1..=6 {
-            assert_eq!(house.reports.take().len(), 1, "pause {pause}");
-            house.manual.advance(secs(1));
-            house.settle();
+            assert_eq!(fixture.reports.take().len(), 1, "pause {pause}");
+            fixture.manual.advance(secs(1));
+            fixture.run_until_idle();
         }
-        assert_eq!(house.reports.take().len(), 1);
+        assert_eq!(fixture.reports.take().len(), 1);
         // A connection that closes ends the pause: the next one begins before a second is over.
         port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         first.finish();
-        house.settle();
-        assert_eq!(house.reports.take().len(), 1, "the eighth: their number has doubled");
-        house.manual.advance(Duration::from_millis(999));
-        house.settle();
-        assert_eq!(house.reports.take(), [""; 0]);
+        fixture.run_until_idle();
+        assert_eq!(fixture.reports.take().len(), 1, "the eighth: their number has doubled");
+        fixture.manual.advance(Duration::from_millis(999));
+        fixture.run_until_idle();
+        assert_eq!(fixture.reports.take(), [""; 0]);
     });
 }
 
 #[test]
 fn l16_a_connection_that_closes_ends_the_pause() {
-    both(|house| {
-        let (_server, port, log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (_server, port, log) = server(&fixture);
         let first = port.connect().unwrap();
-        house.settle();
-        let _waiting = fail(&house, &port);
+        fixture.run_until_idle();
+        let _waiting = fail_accept_behind_backlog(&fixture, &port);
         drop(log.take());
         first.finish();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
-        house.manual.advance(secs(1));
-        house.settle();
+        fixture.manual.advance(secs(1));
+        fixture.run_until_idle();
         let _next = port.connect().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "complete"]);
     });
 }
 
 #[test]
 fn l16_the_pause_and_the_connection_limit_do_not_end_each_other() {
-    both(|house| {
+    over_both_drivers(|fixture| {
         let (log, limit) = (Log::new(), ConnectionLimit::new(1));
-        let (_server, port) = house.bind(&noting(&house, &log).connection_limit(&limit));
-        let first = fail(&house, &port);
+        let (_server, port) =
+            fixture.bind(&recording_server(&fixture, &log).connection_limit(&limit));
+        let first = fail_accept_behind_backlog(&fixture, &port);
         let _second = port.connect().unwrap();
         // There is room, but the pause is not over.
         limit.set_max(2);
         limit.set_max(1);
-        house.settle();
-        assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), failed()], 2));
+        fixture.run_until_idle();
+        assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), accept_error()], 2));
         // It is, and there is room for one.
-        house.manual.advance(secs(1));
-        house.settle();
+        fixture.manual.advance(secs(1));
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 1));
-        house.manual.advance(secs(10));
-        house.settle();
+        fixture.manual.advance(secs(10));
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec![], 1));
         first.finish();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
         assert_eq!(limit.open(), 1);
     });
@@ -195,37 +202,37 @@ fn l16_the_pause_and_the_connection_limit_do_not_end_each_other() {
 
 #[test]
 fn l16_a_pause_that_ended_early_does_not_shorten_the_next() {
-    both(|house| {
-        let (_server, port, log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (_server, port, log) = server(&fixture);
         let first = port.connect().unwrap();
-        house.settle();
-        let _second = fail(&house, &port);
-        let _third = fail(&house, &port);
+        fixture.run_until_idle();
+        let _second = fail_accept_behind_backlog(&fixture, &port);
+        let _third = fail_accept_behind_backlog(&fixture, &port);
         drop(log.take());
-        house.manual.advance(Duration::from_millis(600));
+        fixture.manual.advance(Duration::from_millis(600));
         first.finish();
-        house.settle();
-        assert_eq!(log.take(), ["accepted".into(), "complete".into(), failed()]);
-        house.manual.advance(Duration::from_millis(900));
-        house.settle();
+        fixture.run_until_idle();
+        assert_eq!(log.take(), ["accepted".into(), "complete".into(), accept_error()]);
+        fixture.manual.advance(Duration::from_millis(900));
+        fixture.run_until_idle();
         assert_eq!(
             log.take(),
             [""; 0],
             "the second of the first pause is over, that of this one is not"
         );
-        house.manual.advance(Duration::from_millis(100));
-        house.settle();
+        fixture.manual.advance(Duration::from_millis(100));
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "complete"]);
     });
 }
 
 #[test]
 fn l16_an_aborted_connection_does_not_pause_the_accepts() {
-    both(|house| {
-        let (_server, port, log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (_server, port, log) = server(&fixture);
         port.fail_accept(ErrorKind::ConnectionAborted).unwrap();
         let _peer = port.connect().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         let log = log.take();
         assert!(
             log.contains(&"accepted".into()) && !log.iter().any(|it| it.contains("error")),
@@ -236,83 +243,83 @@ fn l16_an_aborted_connection_does_not_pause_the_accepts() {
 
 #[test]
 fn l16_switching_auto_read_off_and_on_does_not_shorten_the_pause() {
-    both(|house| {
-        let (server, port, log) = server(&house);
-        let _peer = fail(&house, &port);
+    over_both_drivers(|fixture| {
+        let (server, port, log) = server(&fixture);
+        let _peer = fail_accept_behind_backlog(&fixture, &port);
         drop(log.take());
         server.set_auto_read(false);
         server.set_auto_read(true);
         server.read();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec![], 1));
-        house.manual.advance(secs(1));
-        house.settle();
+        fixture.manual.advance(secs(1));
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "complete"]);
     });
 }
 
 #[test]
 fn l16_auto_read_switched_off_in_the_pause_stays_off() {
-    both(|house| {
-        let (server, port, log) = server(&house);
-        let _peer = fail(&house, &port);
+    over_both_drivers(|fixture| {
+        let (server, port, log) = server(&fixture);
+        let _peer = fail_accept_behind_backlog(&fixture, &port);
         drop(log.take());
         server.set_auto_read(false);
-        house.manual.advance(secs(5));
-        house.settle();
+        fixture.manual.advance(secs(5));
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec![], 1));
         server.read();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
     });
 }
 
 #[test]
 fn l16_without_auto_read_a_read_in_the_pause_is_made_after_it() {
-    both(|house| {
+    over_both_drivers(|fixture| {
         let log = Log::new();
         let manual_read = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-        let (server, port) = house.bind(&noting(&house, &log).options(manual_read));
+        let (server, port) = fixture.bind(&recording_server(&fixture, &log).options(manual_read));
         server.read();
-        let _peer = fail(&house, &port);
-        assert_eq!(log.take(), ["complete".to_owned(), failed()]);
+        let _peer = fail_accept_behind_backlog(&fixture, &port);
+        assert_eq!(log.take(), ["complete".to_owned(), accept_error()]);
         server.read();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(port.backlog(), 1);
-        house.manual.advance(secs(1));
-        house.settle();
+        fixture.manual.advance(secs(1));
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "complete"]);
         let _later = port.connect().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(port.backlog(), 1, "one round was asked for");
     });
 }
 
 #[test]
 fn l16_a_close_in_the_pause_ends_the_listener() {
-    both(|house| {
-        let (server, port, _log) = server(&house);
-        let peer = fail(&house, &port);
+    over_both_drivers(|fixture| {
+        let (server, port, _log) = server(&fixture);
+        let peer = fail_accept_behind_backlog(&fixture, &port);
         server.close().join().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert!(port.is_closed() && peer.is_closed());
-        house.manual.advance(secs(2));
-        house.settle();
+        fixture.manual.advance(secs(2));
+        fixture.run_until_idle();
     });
 }
 
 #[test]
 fn c04_connections_wait_in_the_backlog_of_a_deregistered_listener() {
-    both(|house| {
-        let (server, port, log) = server(&house);
+    over_both_drivers(|fixture| {
+        let (server, port, log) = server(&fixture);
         server.deregister().join().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["unregistered"]);
         let peers: Vec<_> = (0..3).map(|_| port.connect().unwrap()).collect();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec![], 3));
         server.register().join().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!(log.take(), ["accepted", "accepted", "accepted", "complete"]);
         assert!(peers.iter().all(|peer| !peer.is_closed()));
     });
@@ -320,24 +327,24 @@ fn c04_connections_wait_in_the_backlog_of_a_deregistered_listener() {
 
 #[test]
 fn l16_a_pause_continues_while_the_listener_is_deregistered() {
-    both(|house| {
-        let (server, port, log) = server(&house);
-        let _peer = fail(&house, &port);
+    over_both_drivers(|fixture| {
+        let (server, port, log) = server(&fixture);
+        let _peer = fail_accept_behind_backlog(&fixture, &port);
         drop(log.take());
         server.deregister().join().unwrap();
         server.register().join().unwrap();
-        house.settle();
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["unregistered".into()], 1));
-        house.manual.advance(secs(1));
-        house.settle();
+        fixture.manual.advance(secs(1));
+        fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 0));
     });
 }
 
 /// Makes the sockets of another, and writes down with which options they listen.
-struct Watched(ManualSockets, Log);
+struct RecordingSockets(ManualSockets, Log);
 
-impl SocketFactory for Watched {
+impl SocketFactory for RecordingSockets {
     fn kind(&self) -> &'static SocketKind {
         self.0.kind()
     }
@@ -358,7 +365,7 @@ fn c11_a_bind_that_the_driver_refuses_can_be_tried_again_with_the_same_options()
     let driver = Faulty::new(manual.clone());
     let faults = driver.faults();
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
-    let listener = Listener::new(Watched(manual.sockets(), log.clone()));
+    let listener = Listener::new(RecordingSockets(manual.sockets(), log.clone()));
     let server = group.register(NewChannel::new(listener)).join().unwrap();
     server.set_option(SocketOption::Backlog(7)).join().unwrap();
     let here: std::net::SocketAddr = "192.0.2.9:80".parse().unwrap();

@@ -12,16 +12,16 @@ use waterwheel_testkit::manual::{ClockMode, ListenerControl, Manual, ManualSocke
 use waterwheel_testkit::recorder::Log;
 
 /// Longer than anything here takes, in real time.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-pub(crate) struct House {
+pub(crate) struct BootstrapFixture {
     pub(crate) manual: Manual,
     pub(crate) sockets: ManualSockets,
     pub(crate) group: EventLoopGroup,
     pub(crate) reports: Log,
 }
 
-impl House {
+impl BootstrapFixture {
     pub(crate) fn new(manual: Manual) -> Self {
         Self::with_loops(manual, 1)
     }
@@ -33,9 +33,9 @@ impl House {
             .reporter(Arc::new(reports.clone()))
             .build()
             .unwrap();
-        let house = Self { sockets: manual.sockets(), manual, group, reports };
-        house.start();
-        house
+        let fixture = Self { sockets: manual.sockets(), manual, group, reports };
+        fixture.start();
+        fixture
     }
 
     /// Starts the loops: one that was never started is never idle.
@@ -50,7 +50,7 @@ impl House {
     }
 
     /// Until all loops sleep.
-    pub(crate) fn settle(&self) {
+    pub(crate) fn run_until_idle(&self) {
         self.manual.wait_idle();
     }
 
@@ -65,26 +65,26 @@ impl House {
     /// Binds a server, and gives the port to connect to.
     pub(crate) fn bind(&self, server: &ServerBootstrap) -> (Channel, ListenerControl) {
         let channel = server.bind("192.0.2.9:80").join().unwrap();
-        self.settle();
+        self.run_until_idle();
         (channel, self.sockets.next_listener().unwrap())
     }
 }
 
-impl Drop for House {
+impl Drop for BootstrapFixture {
     fn drop(&mut self) {
         self.manual.set_clock_mode(ClockMode::AutoAdvance);
-        if let Ok(ended) = self.group.shutdown_gracefully(Duration::ZERO, LONG)
+        if let Ok(ended) = self.group.shutdown_gracefully(Duration::ZERO, PATIENCE)
             && !std::thread::panicking()
         {
-            ended.wait_timeout(LONG).expect("it terminates");
+            ended.wait_timeout(PATIENCE).expect("it terminates");
         }
     }
 }
 
 /// Runs a test over both kinds of drivers.
-pub(crate) fn both(test: impl Fn(House)) {
+pub(crate) fn over_both_drivers(test: impl Fn(BootstrapFixture)) {
     for manual in [Manual::readiness(), Manual::completion()] {
-        test(House::new(manual));
+        test(BootstrapFixture::new(manual));
     }
 }
 
@@ -105,11 +105,11 @@ pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> String {
 
 /// Knows one name, and answers when it is told to.
 #[derive(Default)]
-pub(crate) struct Book {
+pub(crate) struct ManualResolver {
     asked: std::sync::Mutex<Vec<(String, Promise<Vec<Address>>)>>,
 }
 
-impl Book {
+impl ManualResolver {
     /// Answers what was asked first.
     #[track_caller]
     pub(crate) fn answer(&self, addresses: Result<Vec<Address>, Error>) -> String {
@@ -119,7 +119,7 @@ impl Book {
     }
 }
 
-impl Resolver for Book {
+impl Resolver for ManualResolver {
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>) {
         self.asked.lock().unwrap().push((name.to_owned(), found));
     }

@@ -18,9 +18,9 @@ use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
 /// Takes everything and says nothing, so that several channels can share a loop.
-struct Nowhere;
+struct DiscardingTransport;
 
-impl Transport for Nowhere {
+impl Transport for DiscardingTransport {
     fn name(&self) -> &'static str {
         "nowhere"
     }
@@ -64,7 +64,7 @@ fn register(
     here: &LocalLoop,
     initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
 ) -> Channel {
-    here.register_with(NewChannel::new(Nowhere), initialiser).unwrap()
+    here.register_with(NewChannel::new(DiscardingTransport), initialiser).unwrap()
 }
 
 /// Does as it is told when an event of the user's comes.
@@ -178,9 +178,9 @@ fn c07_a_refused_write_from_another_thread_does_not_leave_the_channel_unwritable
     assert!(channel.channel().is_writable());
 }
 
-struct GreetsWhenAdded;
+struct WritesWhenAdded;
 
-impl Handler for GreetsWhenAdded {
+impl Handler for WritesWhenAdded {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.write_and_flush(Bytes::from_static(b"hello"));
         Ok(())
@@ -190,7 +190,7 @@ impl Handler for GreetsWhenAdded {
 #[test]
 fn c02_a_write_in_on_added_is_sent_once_the_channel_is_active() {
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("greeter", GreetsWhenAdded)?;
+        edit.add_last("greeter", WritesWhenAdded)?;
         Ok(())
     })
     .unwrap();
@@ -198,19 +198,19 @@ fn c02_a_write_in_on_added_is_sent_once_the_channel_is_active() {
 }
 
 /// Says on which thread it lives, and where it was called.
-struct WhereAmI {
+struct ReportsThread {
     not_send: Rc<()>,
     told: mpsc::Sender<(&'static str, ThreadId)>,
 }
 
-impl WhereAmI {
+impl ReportsThread {
     fn tell(&self, what: &'static str) -> HandlerResult {
         assert_eq!(Rc::strong_count(&self.not_send), 1);
         self.told.send((what, thread::current().id())).map_err(Error::new)
     }
 }
 
-impl Handler for WhereAmI {
+impl Handler for ReportsThread {
     fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.tell("active")
     }
@@ -228,8 +228,8 @@ impl Handler for WhereAmI {
 fn c01_handlers_that_are_not_send_are_called_on_their_loop_whichever_thread_uses_the_channel() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let (told, calls) = mpsc::channel();
-    let new = NewChannel::new(Nowhere).initialiser(|edit| {
-        edit.add_last("here", WhereAmI { not_send: Rc::new(()), told })?;
+    let new = NewChannel::new(DiscardingTransport).initialiser(|edit| {
+        edit.add_last("here", ReportsThread { not_send: Rc::new(()), told })?;
         Ok(())
     });
     let channel = group.register(new).join().unwrap();
@@ -264,7 +264,7 @@ fn c08_a_call_from_another_thread_queues_one_command_and_a_call_on_the_loop_none
 fn l01_a_channel_is_registered_from_any_thread_and_listed_until_it_is_closed() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let event_loop = group.next();
-    let channel = event_loop.register(NewChannel::new(Nowhere)).join().unwrap();
+    let channel = event_loop.register(NewChannel::new(DiscardingTransport)).join().unwrap();
     assert!(channel.is_registered() && channel.is_active());
     assert_eq!(channel.event_loop(), event_loop);
     let listed = event_loop.registered_channels().join().unwrap();
@@ -274,9 +274,9 @@ fn l01_a_channel_is_registered_from_any_thread_and_listed_until_it_is_closed() {
 }
 
 /// Tells when its transport has gone.
-struct Dropped(mpsc::Sender<()>);
+struct ReportsDrop(mpsc::Sender<()>);
 
-impl Drop for Dropped {
+impl Drop for ReportsDrop {
     fn drop(&mut self) {
         let _ = self.0.send(());
     }
@@ -287,8 +287,8 @@ fn l01_a_loop_that_is_shut_down_refuses_and_closes_a_channel() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().join().unwrap();
     let (dropped, gone) = mpsc::channel();
-    let dropped = Dropped(dropped);
-    let new = NewChannel::new(Nowhere).initialiser(move |_| {
+    let dropped = ReportsDrop(dropped);
+    let new = NewChannel::new(DiscardingTransport).initialiser(move |_| {
         drop(dropped);
         unreachable!("there is no loop to run it")
     });
@@ -300,8 +300,8 @@ fn l01_a_loop_that_is_shut_down_refuses_and_closes_a_channel() {
 fn l01_an_initialiser_that_fails_closes_the_channel_and_fails_the_registration() {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
     let (told, calls) = mpsc::channel();
-    let new = NewChannel::new(Nowhere).initialiser(|edit| {
-        edit.add_last("here", WhereAmI { not_send: Rc::new(()), told })?;
+    let new = NewChannel::new(DiscardingTransport).initialiser(|edit| {
+        edit.add_last("here", ReportsThread { not_send: Rc::new(()), told })?;
         edit.add_last("here", OnEvent(|_: &Ctx<'_>| {}))?;
         Ok(())
     });
@@ -314,7 +314,7 @@ fn l01_an_initialiser_that_fails_closes_the_channel_and_fails_the_registration()
 #[test]
 fn l10_a_shutdown_closes_channels_at_its_start_and_tells_their_handlers() {
     let log = Log::default();
-    let (written, handler) = (log.clone(), ClosedByTheLoop(log.clone()));
+    let (written, handler) = (log.clone(), LogsEnd(log.clone()));
     let mut manual = manual_loop();
     let channel = manual
         .on_loop(|here| {
@@ -338,9 +338,9 @@ fn l10_a_shutdown_closes_channels_at_its_start_and_tells_their_handlers() {
     assert!(ended.unwrap().is_done() && channel.closed().is_done());
 }
 
-struct ClosedByTheLoop(Log);
+struct LogsEnd(Log);
 
-impl Handler for ClosedByTheLoop {
+impl Handler for LogsEnd {
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.0.borrow_mut().push("inactive");
         Ok(())
@@ -357,11 +357,11 @@ impl Handler for ClosedByTheLoop {
 }
 
 /// A message that writes another when it is dropped.
-struct LastWord(Channel);
+struct WritesWhenDropped(Channel);
 
-impl Message for LastWord {}
+impl Message for WritesWhenDropped {}
 
-impl Drop for LastWord {
+impl Drop for WritesWhenDropped {
     fn drop(&mut self) {
         drop(self.0.write(String::from("last word")));
     }
@@ -371,12 +371,13 @@ impl Drop for LastWord {
 fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
     let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
     // Refused by a channel that is not connected.
-    let refused = channel.on_loop(|channel| channel.write_and_flush(LastWord(channel.clone())));
+    let refused =
+        channel.on_loop(|channel| channel.write_and_flush(WritesWhenDropped(channel.clone())));
     assert!(refused.join().is_err());
     assert!(channel.channel().is_open());
     assert_eq!(channel.channel().pending_bytes(), "last word".len());
     // Cancelled before it was flushed.
-    let cancelled = channel.on_loop(|channel| channel.write(LastWord(channel.clone())));
+    let cancelled = channel.on_loop(|channel| channel.write(WritesWhenDropped(channel.clone())));
     assert!(cancelled.cancel());
     channel.on_loop(|channel| channel.flush());
     channel.run();
@@ -384,11 +385,11 @@ fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
 }
 
 /// Panics when it is dropped.
-struct Bomb;
+struct PanicsWhenDropped;
 
-impl Message for Bomb {}
+impl Message for PanicsWhenDropped {}
 
-impl Drop for Bomb {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("a destructor")
     }
@@ -398,8 +399,8 @@ impl Drop for Bomb {
 fn c07_writes_that_panic_when_they_are_dropped_do_not_keep_a_channel_from_closing() {
     let mut channel = Embedded::new(|_| Ok(())).unwrap();
     channel.on_loop(|channel| {
-        drop(channel.write(Bomb));
-        drop(channel.write(Bomb));
+        drop(channel.write(PanicsWhenDropped));
+        drop(channel.write(PanicsWhenDropped));
     });
     channel.close();
     assert!(channel.channel().closed().is_done());

@@ -10,16 +10,16 @@ use waterwheel_channel::{
     Channel, ChannelGroup, Ctx, EventLoopGroup, Handler, HandlerResult, Msg, NewChannel,
 };
 
-use crate::support::{PATIENCE, end, threads};
+use crate::support::{PATIENCE, shut_down, threaded_group};
 
 /// Counts what it reads, and tells when all have read so much.
-struct Count {
+struct CountsReads {
     read: Arc<AtomicUsize>,
     enough: usize,
     told: mpsc::Sender<()>,
 }
 
-impl Handler for Count {
+impl Handler for CountsReads {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         assert_eq!(msg.into_bytes().expect("bytes"), "news");
         if self.read.fetch_add(1, Ordering::Relaxed) + 1 == self.enough {
@@ -29,7 +29,10 @@ impl Handler for Count {
     }
 }
 
-fn with<H: Handler>(new: NewChannel, handler: impl FnOnce() -> H + Send + 'static) -> NewChannel {
+fn with_handler<H: Handler>(
+    new: NewChannel,
+    handler: impl FnOnce() -> H + Send + 'static,
+) -> NewChannel {
     new.initialiser(|edit| {
         edit.add_last("handler", handler())?;
         Ok(())
@@ -39,7 +42,7 @@ fn with<H: Handler>(new: NewChannel, handler: impl FnOnce() -> H + Send + 'stati
 #[test]
 fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     const CHANNELS: usize = 10_000;
-    let loops = threads(3);
+    let loops = threaded_group(3);
     let group = ChannelGroup::new("many");
     let read = Arc::new(AtomicUsize::new(0));
     let (told, all_read) = mpsc::channel();
@@ -48,8 +51,8 @@ fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
         let (ours, theirs) = transport::pair();
         joined.push(loops.register(ours));
         let (read, told) = (read.clone(), told.clone());
-        let count = || Count { read, enough: 2 * CHANNELS, told };
-        drop(loops.register(with(theirs, count)));
+        let count = || CountsReads { read, enough: 2 * CHANNELS, told };
+        drop(loops.register(with_handler(theirs, count)));
     }
     for joined in joined {
         assert!(group.add(&joined.join().unwrap()));
@@ -64,11 +67,15 @@ fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     all_read.recv_timeout(PATIENCE).expect("all have read both");
     assert!(group.close().join().unwrap().is_success());
     assert!(group.is_empty());
-    end(&loops);
+    shut_down(&loops);
 }
 
 /// Adds and closes channels of its own, some at least, until it is told to stop.
-fn come_and_go(loops: &EventLoopGroup, group: &ChannelGroup, stop: &AtomicBool) -> usize {
+fn add_and_close_channels(
+    loops: &EventLoopGroup,
+    group: &ChannelGroup,
+    stop: &AtomicBool,
+) -> usize {
     let mut made = 0;
     while made < 20 || !stop.load(Ordering::Relaxed) {
         let (ours, theirs) = transport::pair();
@@ -94,12 +101,12 @@ fn come_and_go(loops: &EventLoopGroup, group: &ChannelGroup, stop: &AtomicBool) 
 #[test]
 fn c14_concurrent_adds_closes_and_broadcasts_leave_no_member_and_every_broadcast_completes() {
     const BROADCASTS: usize = 400;
-    let loops = threads(3);
+    let loops = threaded_group(3);
     let group = ChannelGroup::new("turmoil");
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         let comers: Vec<_> =
-            (0..2).map(|_| scope.spawn(|| come_and_go(&loops, &group, &stop))).collect();
+            (0..2).map(|_| scope.spawn(|| add_and_close_channels(&loops, &group, &stop))).collect();
         let mut outcomes = Vec::new();
         for n in 0..BROADCASTS {
             outcomes.push(match n % 4 {
@@ -121,5 +128,5 @@ fn c14_concurrent_adds_closes_and_broadcasts_leave_no_member_and_every_broadcast
     let last = group.closed();
     last.wait_timeout(PATIENCE).expect("all are closed");
     assert!(group.is_empty(), "{:?}", group.channels());
-    end(&loops);
+    shut_down(&loops);
 }

@@ -15,28 +15,31 @@ use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::loop_suite::blow;
 use waterwheel_testkit::manual::Manual;
 
-use crate::support::{Bench, Log, PATIENCE, SECOND, Told, drain, how, is, stuck, ten_seconds};
+use crate::support::{
+    DrainFixture, Log, PATIENCE, RecordsDrain, SECOND, drain, embedded_without_room, is,
+    outcome_of, ten_seconds,
+};
 
-struct Nothing;
+struct NoOpHandler;
 
-impl Handler for Nothing {}
+impl Handler for NoOpHandler {}
 
-fn block() -> Bytes {
+fn payload() -> Bytes {
     Bytes::from_static(&[7; 1000])
 }
 
 #[test]
 fn l11_a_drain_ends_when_no_bytes_are_pending() {
     let log = Log::default();
-    let mut channel = stuck(Told::new(&log));
-    channel.on_loop(|channel| channel.send(block()));
+    let mut channel = embedded_without_room(RecordsDrain::new(&log));
+    channel.on_loop(|channel| channel.send(payload()));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     channel.set_room(999);
-    assert_eq!(how(&drained), None, "one is left");
+    assert_eq!(outcome_of(&drained), None, "one is left");
     assert!(channel.channel().is_open());
     channel.set_room(1);
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert!(!channel.channel().is_open(), "and then the loop shuts down");
     assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
     let sent: usize =
@@ -47,51 +50,51 @@ fn l11_a_drain_ends_when_no_bytes_are_pending() {
 #[test]
 fn l11_a_drain_waits_for_the_writes_of_a_closed_channel() {
     let manual = Manual::completion();
-    let mut bench = Bench::over(manual.clone());
+    let mut fixture = DrainFixture::over(manual.clone());
     let (io, peer) = manual.pair();
-    let channel = bench.register(NewChannel::new(Stream::connected(io, None)), Nothing);
+    let channel = fixture.register(NewChannel::new(Stream::connected(io, None)), NoOpHandler);
     manual.hold_completions();
-    channel.send(block());
+    channel.send(payload());
     drop(channel.close());
-    bench.run();
-    let drained = bench.drain();
-    bench.run();
-    assert_eq!(how(&drained), None, "what it has written is under way");
+    fixture.run();
+    let drained = fixture.drain();
+    fixture.run();
+    assert_eq!(outcome_of(&drained), None, "what it has written is under way");
     manual.release();
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert_eq!(peer.receive(1000).len(), 1000);
 }
 
 #[test]
 fn l11_writes_that_were_not_flushed_are_pending_too() {
-    let mut channel = stuck(Nothing);
+    let mut channel = embedded_without_room(NoOpHandler);
     channel.clear_faults();
-    channel.on_loop(|channel| drop(channel.write(block())));
+    channel.on_loop(|channel| drop(channel.write(payload())));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     channel.on_loop(|channel| channel.flush());
     channel.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert_eq!(channel.read_outbound::<Bytes>().unwrap().len(), 1000);
 }
 
 /// Weighs nothing.
-struct Feather;
+struct ZeroSized;
 
-impl Message for Feather {}
+impl Message for ZeroSized {}
 
 #[test]
 fn l11_a_drain_waits_for_a_message_of_size_zero() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     channel.set_room(0);
-    channel.on_loop(|channel| channel.send(Feather));
+    channel.on_loop(|channel| channel.send(ZeroSized));
     let drained = drain(&mut channel);
-    assert_eq!((how(&drained), channel.channel().pending_bytes()), (None, 0));
+    assert_eq!((outcome_of(&drained), channel.channel().pending_bytes()), (None, 0));
     channel.set_room(1);
-    assert_eq!(how(&drained), Some(Drained::Complete));
-    assert!(channel.read_outbound::<Feather>().is_some());
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
+    assert!(channel.read_outbound::<ZeroSized>().is_some());
 }
 
 #[test]
@@ -100,61 +103,61 @@ fn l11_a_message_of_size_zero_submitted_before_the_drain_is_sent() {
     let mut channel = made.unwrap();
     let drained = channel.channel().event_loop().drain(ten_seconds());
     // Behind the drain, from elsewhere, when nothing is pending yet.
-    channel.channel().send(Feather);
+    channel.channel().send(ZeroSized);
     channel.run();
-    assert!(channel.read_outbound::<Feather>().is_some());
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert!(channel.read_outbound::<ZeroSized>().is_some());
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_the_deadline_ends_a_drain_and_the_outcome_counts_the_busy_channels() {
     let log = Log::default();
-    let mut channel = stuck(Told::new(&log));
-    channel.on_loop(|channel| channel.send(block()));
+    let mut channel = embedded_without_room(RecordsDrain::new(&log));
+    channel.on_loop(|channel| channel.send(payload()));
     let drained = drain(&mut channel);
     channel.advance(10 * SECOND - Duration::from_nanos(1));
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     channel.advance(Duration::from_nanos(1));
-    assert_eq!(how(&drained), Some(Drained::DeadlineReached { channels: 1 }));
+    assert_eq!(outcome_of(&drained), Some(Drained::DeadlineReached { channels: 1 }));
     assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
     assert!(!channel.channel().is_open());
 }
 
 #[test]
 fn l11_a_deadline_of_zero_still_notifies_every_channel() {
-    let (mut bench, log) = (Bench::new(), Log::default());
-    let channel = bench.connected(Told::new(&log));
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
+    let channel = fixture.connected(RecordsDrain::new(&log));
     let _hold = channel.hold();
     let at_once = DrainOptions::within(Duration::ZERO).shutdown(Duration::ZERO, SECOND).unwrap();
-    let drained = bench.event_loop().drain(at_once);
-    bench.advance(Duration::ZERO);
-    assert_eq!(how(&drained), Some(Drained::DeadlineReached { channels: 1 }));
+    let drained = fixture.event_loop().drain(at_once);
+    fixture.advance(Duration::ZERO);
+    assert_eq!(outcome_of(&drained), Some(Drained::DeadlineReached { channels: 1 }));
     assert_eq!(log.take(), ["draining, 0ns left", "inactive"]);
 }
 
 #[test]
 fn l11_the_shutdown_after_a_drain_uses_the_given_quiet_period_and_timeout() {
-    let mut bench = Bench::new();
+    let mut fixture = DrainFixture::new();
     let options = DrainOptions::within(SECOND).shutdown(3 * SECOND, 5 * SECOND).unwrap();
-    let drained = bench.event_loop().drain(options);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
-    assert!(bench.event_loop().is_shutting_down() && !bench.is_over(), "the quiet period");
-    bench.advance(3 * SECOND - Duration::from_nanos(1));
-    assert!(!bench.is_over());
-    bench.advance(Duration::from_nanos(1));
-    assert!(bench.is_over());
+    let drained = fixture.event_loop().drain(options);
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
+    assert!(fixture.event_loop().is_shutting_down() && !fixture.is_over(), "the quiet period");
+    fixture.advance(3 * SECOND - Duration::from_nanos(1));
+    assert!(!fixture.is_over());
+    fixture.advance(Duration::from_nanos(1));
+    assert!(fixture.is_over());
 }
 
 #[test]
 fn l11_a_drain_without_pending_work_ends_the_loop_without_the_clock_moving() {
     for options in [DrainOptions::default(), DrainOptions::within(SECOND)] {
-        let (mut bench, log) = (Bench::new(), Log::default());
-        let idle = bench.connected(Told::new(&log));
-        let drained = bench.event_loop().drain(options);
-        bench.run();
-        assert_eq!(how(&drained), Some(Drained::Complete));
-        assert!(bench.is_over() && !idle.is_open(), "{options:?} has no quiet period");
+        let (mut fixture, log) = (DrainFixture::new(), Log::default());
+        let idle = fixture.connected(RecordsDrain::new(&log));
+        let drained = fixture.event_loop().drain(options);
+        fixture.run();
+        assert_eq!(outcome_of(&drained), Some(Drained::Complete));
+        assert!(fixture.is_over() && !idle.is_open(), "{options:?} has no quiet period");
     }
 }
 
@@ -166,75 +169,75 @@ fn l11_options_that_contradict_each_other_are_refused() {
 
 #[test]
 fn l11_a_second_drain_joins_the_first() {
-    let mut bench = Bench::new();
-    let channel = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let channel = fixture.connected(NoOpHandler);
     let _hold = channel.hold();
-    let first = bench.drain();
+    let first = fixture.drain();
     let shorter = DrainOptions::within(SECOND);
-    let second = bench.event_loop().drain(shorter);
-    bench.advance(5 * SECOND);
-    assert_eq!([how(&first), how(&second)], [None, None], "the first options stay");
-    bench.advance(5 * SECOND);
-    let late = bench.event_loop().drain(shorter);
+    let second = fixture.event_loop().drain(shorter);
+    fixture.advance(5 * SECOND);
+    assert_eq!([outcome_of(&first), outcome_of(&second)], [None, None], "the first options stay");
+    fixture.advance(5 * SECOND);
+    let late = fixture.event_loop().drain(shorter);
     let reached = Some(Drained::DeadlineReached { channels: 1 });
-    assert_eq!([how(&first), how(&second), how(&late)], [reached; 3]);
+    assert_eq!([outcome_of(&first), outcome_of(&second), outcome_of(&late)], [reached; 3]);
     assert!(!late.cancel(), "it belongs to all");
 }
 
 #[test]
 fn l11_a_shutdown_ends_a_drain_at_once() {
-    let (mut bench, log) = (Bench::new(), Log::default());
-    let channel = bench.connected(Told::new(&log));
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
+    let channel = fixture.connected(RecordsDrain::new(&log));
     let _hold = channel.hold();
-    let drained = bench.drain();
-    bench.run();
-    bench.shut_down();
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
-    assert!(bench.is_over() && !channel.is_open());
+    let drained = fixture.drain();
+    fixture.run();
+    fixture.shut_down();
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::CutShort { channels: 1 }));
+    assert!(fixture.is_over() && !channel.is_open());
     assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
 }
 
 #[test]
 fn l11_an_immediate_shutdown_and_a_dropped_loop_end_a_drain_too() {
     for at_once in [true, false] {
-        let mut bench = Bench::new();
-        let channel = bench.connected(Nothing);
+        let mut fixture = DrainFixture::new();
+        let channel = fixture.connected(NoOpHandler);
         let _hold = channel.hold();
-        let drained = bench.drain();
-        bench.run();
+        let drained = fixture.drain();
+        fixture.run();
         if at_once {
-            drop(bench.event_loop().shutdown());
-            bench.run();
+            drop(fixture.event_loop().shutdown());
+            fixture.run();
         } else {
-            drop(bench);
+            drop(fixture);
         }
         drained.wait_timeout(PATIENCE).unwrap();
-        assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
+        assert_eq!(outcome_of(&drained), Some(Drained::CutShort { channels: 1 }));
     }
 }
 
 #[test]
 fn l11_a_shutdown_before_the_drain_begins_cuts_it_short() {
-    let (mut bench, log) = (Bench::new(), Log::default());
-    let channel = bench.connected(Told::new(&log));
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
+    let channel = fixture.connected(RecordsDrain::new(&log));
     let _hold = channel.hold();
-    let drained = bench.drain();
-    bench.shut_down();
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::CutShort { channels: 1 }));
+    let drained = fixture.drain();
+    fixture.shut_down();
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::CutShort { channels: 1 }));
     assert_eq!(log.take(), ["inactive"], "nobody was told: it never began");
 }
 
 #[test]
 fn l11_a_loop_that_is_shut_down_is_not_drained() {
-    let mut bench = Bench::new();
-    bench.shut_down();
-    let refused = |bench: &Bench| bench.drain().try_get().expect("at once").unwrap_err();
-    assert!(is::<LoopShutDown>(&refused(&bench)));
-    assert!(!bench.event_loop().is_draining());
-    bench.run();
-    assert!(bench.is_over() && is::<LoopShutDown>(&refused(&bench)));
+    let mut fixture = DrainFixture::new();
+    fixture.shut_down();
+    let refused = |fixture: &DrainFixture| fixture.drain().try_get().expect("at once").unwrap_err();
+    assert!(is::<LoopShutDown>(&refused(&fixture)));
+    assert!(!fixture.event_loop().is_draining());
+    fixture.run();
+    assert!(fixture.is_over() && is::<LoopShutDown>(&refused(&fixture)));
 }
 
 #[test]
@@ -243,25 +246,25 @@ fn l11_draining_a_loop_that_was_never_started_starts_no_thread() {
     let drained = group.drain(ten_seconds());
     group.termination().wait_timeout(PATIENCE).unwrap();
     drained.wait_timeout(PATIENCE).unwrap();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert!(group.children().all(|child| child.thread_properties().is_none()), "no thread");
     assert!(group.register(local::pair().0).join().is_err());
 }
 
 #[test]
 fn l11_a_handler_that_panics_at_the_drain_event_closes_its_own_channel_only() {
-    let (mut bench, log) = (Bench::new(), Log::default());
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let told = Arc::new(AtomicUsize::new(0));
     let counted = told.clone();
-    let boom = bench.connected(Told::then(&log, |_| blow("told")));
-    let counting = Told::then(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
-    let other = bench.connected(counting);
+    let boom = fixture.connected(RecordsDrain::then(&log, |_| blow("told")));
+    let counting = RecordsDrain::then(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    let other = fixture.connected(counting);
     let hold = other.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     assert!(!boom.is_open() && other.is_open());
     assert_eq!(told.load(Ordering::Relaxed), 1);
     drop(hold);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }

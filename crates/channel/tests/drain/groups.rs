@@ -13,12 +13,12 @@ use waterwheel_channel::{
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::Manual;
 
-use crate::support::{PATIENCE, SECOND, how, ten_seconds};
+use crate::support::{PATIENCE, SECOND, outcome_of, ten_seconds};
 
 /// Counts what it reads.
-struct Count(Arc<AtomicUsize>);
+struct CountsReads(Arc<AtomicUsize>);
 
-impl Handler for Count {
+impl Handler for CountsReads {
     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
         self.0.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -30,7 +30,7 @@ fn group(threads: usize) -> EventLoopGroup {
 }
 
 /// No deadline to speak of: what is lost shows itself as a wait that is too long.
-fn patient() -> DrainOptions {
+fn long_deadline() -> DrainOptions {
     let options = DrainOptions::within(10 * PATIENCE).shutdown(Duration::ZERO, PATIENCE);
     options.expect("sound options")
 }
@@ -54,7 +54,7 @@ fn registered(group: &EventLoopGroup, new: NewChannel) -> Channel {
 fn wait(drained: &waterwheel_executor::SharedFuture<Drained>, group: &EventLoopGroup) -> Drained {
     drained.wait_timeout(PATIENCE).expect("it ends");
     group.termination().wait_timeout(PATIENCE).expect("and then the loops do");
-    how(drained).expect("it has ended")
+    outcome_of(drained).expect("it has ended")
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn l11_an_idle_loop_waits_for_the_other_loops_of_its_group() {
     let [one, other] = ends.each_ref().map(|end| &end.channel);
     assert_ne!(one.event_loop(), other.event_loop());
     let hold = one.hold();
-    let drained = group.drain(patient());
+    let drained = group.drain(long_deadline());
     // Five times through the other loop's queue: it has looked, and found nothing.
     (0..5).for_each(|_| other.event_loop().submit(|| ()).unwrap().join().unwrap());
     assert!(other.event_loop().is_draining() && other.is_open());
@@ -100,14 +100,14 @@ fn l11_a_loop_that_drains_alone_takes_no_part_in_the_drain_of_its_group() {
     let channels = [(); 3].map(|()| connected(&group));
     let held = channels.each_ref().map(|it| it.channel.hold());
     let alone = group.children().next().unwrap();
-    let first = alone.drain(patient());
-    let all = group.drain(patient());
+    let first = alone.drain(long_deadline());
+    let all = group.drain(long_deadline());
     let [own, others @ ..] = held;
     assert_eq!(own.channel().event_loop(), alone);
     drop(own);
     first.wait_timeout(PATIENCE).unwrap();
-    assert_eq!(how(&first), Some(Drained::Complete), "it does not wait for the others");
-    assert_eq!(how(&all), None);
+    assert_eq!(outcome_of(&first), Some(Drained::Complete), "it does not wait for the others");
+    assert_eq!(outcome_of(&all), None);
     drop(others);
     assert_eq!(wait(&all, &group), Drained::Complete);
 }
@@ -118,7 +118,7 @@ fn l11_a_shutdown_of_one_loop_does_not_end_the_drain_of_the_others() {
     let ends = [(); 2].map(|()| connected(&group));
     let [one, other] = ends.each_ref().map(|end| &end.channel);
     let [_stays, goes] = [one.hold(), other.hold()];
-    let drained = group.drain(patient());
+    let drained = group.drain(long_deadline());
     drop(one.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap());
     one.event_loop().termination().wait_timeout(PATIENCE).unwrap();
     assert!(other.is_open() && !drained.is_done());
@@ -131,7 +131,7 @@ fn l11_a_drain_is_carried_out_although_the_last_handle_is_dropped() {
     let group = group(2);
     let Connected { channel, _peer } = connected(&group);
     let hold = channel.hold();
-    let (drained, terminated) = (group.drain(patient()), group.termination());
+    let (drained, terminated) = (group.drain(long_deadline()), group.termination());
     drop(group);
     let word = "for nobody".to_owned();
     channel.write_and_flush(word).join().expect("it is still there");
@@ -139,7 +139,7 @@ fn l11_a_drain_is_carried_out_although_the_last_handle_is_dropped() {
     terminated.wait_timeout(PATIENCE).unwrap();
     // A loop that was never started tells of its end elsewhere, and that may come later.
     drained.wait_timeout(PATIENCE).unwrap();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn l11_no_message_sent_under_a_guard_is_lost() {
         let (channels, peers): (Vec<_>, Vec<_>) = (0..CHANNELS)
             .map(|_| {
                 let (ours, theirs) = local::pair();
-                let count = Count(read.clone());
+                let count = CountsReads(read.clone());
                 let theirs = theirs.initialiser(|edit| {
                     edit.add_last("count", count)?;
                     Ok(())
@@ -195,7 +195,7 @@ fn l11_no_message_sent_under_a_guard_is_lost() {
             })
         });
         barrier.wait();
-        let drained = servers.drain(patient());
+        let drained = servers.drain(long_deadline());
         business.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(wait(&drained, &servers), Drained::Complete, "round {round}");
         // They read to the end, and then close.
@@ -229,11 +229,11 @@ fn l11_no_release_of_a_guard_is_lost() {
         let (ours, _theirs) = local::pair();
         let channel = bench.here(|here| here.register_with(ours, |_| Ok(()))).unwrap();
         give.send(channel.hold()).unwrap();
-        let drained = bench.event_loop().drain(patient());
+        let drained = bench.event_loop().drain(long_deadline());
         ready.wait();
         begin.store(round + 1, Ordering::Release);
         while bench.hand.turn(None) {}
-        assert_eq!(how(&drained), Some(Drained::Complete), "round {round}");
+        assert_eq!(outcome_of(&drained), Some(Drained::Complete), "round {round}");
     }
     drop(give);
     releasing.join().unwrap();

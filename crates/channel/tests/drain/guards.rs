@@ -7,70 +7,70 @@ use bytes::Bytes;
 use waterwheel_channel::{Ctx, Drained, Handler, HandlerResult, Hold, Msg};
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{Bench, drain, how, stuck};
+use crate::support::{DrainFixture, drain, embedded_without_room, outcome_of};
 
-struct Nothing;
+struct NoOpHandler;
 
-impl Handler for Nothing {}
+impl Handler for NoOpHandler {}
 
 #[test]
 fn l11_a_drain_waits_for_the_last_guard() {
-    let mut bench = Bench::new();
-    let channels: Vec<_> = (0..2).map(|_| bench.connected(Nothing)).collect();
+    let mut fixture = DrainFixture::new();
+    let channels: Vec<_> = (0..2).map(|_| fixture.connected(NoOpHandler)).collect();
     let mut holds: Vec<_> = channels.iter().flat_map(|it| [it.hold(), it.hold()]).collect();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     while let Some(hold) = holds.pop() {
-        assert_eq!(how(&drained), None);
+        assert_eq!(outcome_of(&drained), None);
         drop(hold);
-        bench.run();
+        fixture.run();
     }
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_guard_may_be_taken_while_the_loop_drains() {
-    let mut bench = Bench::new();
-    let channel = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let channel = fixture.connected(NoOpHandler);
     let first = channel.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     let second = channel.hold();
     drop(first);
-    bench.run();
-    assert_eq!(how(&drained), None);
+    fixture.run();
+    assert_eq!(outcome_of(&drained), None);
     drop(second);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_guard_without_a_drain_sends_the_loop_nothing() {
-    let mut bench = Bench::new();
-    let channel = bench.connected(Nothing);
-    let depth = bench.event_loop().metrics().queue_depth;
+    let mut fixture = DrainFixture::new();
+    let channel = fixture.connected(NoOpHandler);
+    let depth = fixture.event_loop().metrics().queue_depth;
     drop([channel.hold(), channel.hold()]);
-    assert_eq!(bench.event_loop().metrics().queue_depth, depth);
+    assert_eq!(fixture.event_loop().metrics().queue_depth, depth);
 }
 
 #[test]
 fn l11_a_guard_of_a_channel_that_is_closed_holds_nothing() {
-    let mut bench = Bench::new();
-    let channel = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let channel = fixture.connected(NoOpHandler);
     let hold = channel.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     let closed = channel.close();
-    bench.outcome(closed).unwrap();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.outcome(closed).unwrap();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     drop(hold);
-    bench.run();
+    fixture.run();
 }
 
 /// Gives what it reads to another thread, which answers when it likes.
-struct Business(mpsc::Sender<(Hold, Msg)>);
+struct HandsOverToThread(mpsc::Sender<(Hold, Msg)>);
 
-impl Handler for Business {
+impl Handler for HandsOverToThread {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.0.send((ctx.hold(), msg)).expect("somebody at work");
         Ok(())
@@ -81,13 +81,13 @@ impl Handler for Business {
 fn l11_an_answer_written_before_the_guard_is_dropped_is_sent() {
     let (requests, work) = mpsc::channel();
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("business", Business(requests))?;
+        edit.add_last("business", HandsOverToThread(requests))?;
         Ok(())
     })
     .unwrap();
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None, "somebody is at work");
+    assert_eq!(outcome_of(&drained), None, "somebody is at work");
     let (hold, request) = work.recv().unwrap();
     let answering = thread::spawn(move || {
         let sent = hold.channel().write_and_flush(request);
@@ -98,16 +98,16 @@ fn l11_an_answer_written_before_the_guard_is_dropped_is_sent() {
     channel.run();
     assert!(sent.try_take().expect("it is done").is_ok());
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_guard_dropped_by_a_handler_on_the_loop_counts_as_any_other() {
-    let mut channel = stuck(Nothing);
+    let mut channel = embedded_without_room(NoOpHandler);
     let hold = channel.channel().hold();
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     channel.on_loop(move |_| drop(hold));
     channel.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }

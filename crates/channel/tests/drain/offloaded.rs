@@ -7,7 +7,7 @@ use waterwheel_channel::{
 use waterwheel_executor::{Clock, EventExecutor, ManualExecutor, VirtualClock};
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{Log, drain, how};
+use crate::support::{Log, drain, outcome_of};
 
 /// Answers what it reads, swallows what is written empty, and notes that it is told of the drain.
 struct Answers(Log);
@@ -30,7 +30,7 @@ impl RemoteHandler for Answers {
     }
 }
 
-fn bench(log: &Log) -> (Embedded, ManualExecutor) {
+fn fixture(log: &Log) -> (Embedded, ManualExecutor) {
     let builder = EventExecutor::builder().name("remote");
     let remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
     let (executor, log) = (remote.executor().clone(), log.clone());
@@ -51,40 +51,40 @@ fn settle(channel: &mut Embedded, remote: &mut ManualExecutor) {
 #[test]
 fn l11_a_drain_waits_for_a_request_at_an_offloaded_handler() {
     let log = Log::default();
-    let (mut channel, mut remote) = bench(&log);
+    let (mut channel, mut remote) = fixture(&log);
     settle(&mut channel, &mut remote);
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None, "the handler has not come to it");
+    assert_eq!(outcome_of(&drained), None, "the handler has not come to it");
     settle(&mut channel, &mut remote);
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert_eq!(log.take(), ["draining"]);
 }
 
 #[test]
 fn l11_a_drain_waits_for_a_write_at_an_offloaded_handler_even_if_the_handler_swallows_it() {
     let log = Log::default();
-    let (mut channel, mut remote) = bench(&log);
+    let (mut channel, mut remote) = fixture(&log);
     settle(&mut channel, &mut remote);
     channel.on_loop(|channel| channel.send(Bytes::from_static(b"kept")));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     settle(&mut channel, &mut remote);
     assert_eq!(log.take(), ["swallowed", "draining"]);
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_an_executor_that_was_dropped_does_not_hold_a_drain() {
     let log = Log::default();
-    let (mut channel, mut remote) = bench(&log);
+    let (mut channel, mut remote) = fixture(&log);
     settle(&mut channel, &mut remote);
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     drop(remote); // Runs what it accepted.
     channel.run();
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }

@@ -10,106 +10,110 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::ExecutorState;
 
-use crate::support::{Bench, Log, SECOND, Told, drain, how, is, stuck};
+use crate::support::{
+    DrainFixture, Log, RecordsDrain, SECOND, drain, embedded_without_room, is, outcome_of,
+};
 
-struct Nothing;
+struct NoOpHandler;
 
-impl Handler for Nothing {}
+impl Handler for NoOpHandler {}
 
 #[test]
 fn l11_a_drain_stops_accepting_and_closes_listeners() {
-    let (mut bench, log) = (Bench::new(), Log::default());
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let name = "l11-listening";
-    let server = bench.register(NewChannel::new(Listener::new().listen(name).unwrap()), Nothing);
-    let unbound = bench.register(NewChannel::new(Listener::new()), Nothing);
-    let other = bench.connected(Told::new(&log));
+    let server =
+        fixture.register(NewChannel::new(Listener::new().listen(name).unwrap()), NoOpHandler);
+    let unbound = fixture.register(NewChannel::new(Listener::new()), NoOpHandler);
+    let other = fixture.connected(RecordsDrain::new(&log));
     let hold = other.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     assert!(!server.is_open() && !unbound.is_open(), "neither accepts, nor ever will");
     assert!(server.closed().is_done());
     assert!(other.is_open(), "the others go on");
     assert_eq!(log.take(), ["draining, 10s left"]);
     Listener::new().listen(name).expect("the name is free again");
-    assert_eq!(how(&drained), None);
+    assert_eq!(outcome_of(&drained), None);
     drop(hold);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_draining_loop_refuses_channels_and_says_why() {
-    let mut bench = Bench::new();
-    let told = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let told = fixture.connected(NoOpHandler);
     let hold = told.hold();
-    let _drained = bench.drain();
-    let refused = bench.event_loop().register(local::pair().0);
-    let error = bench.outcome(refused).unwrap_err();
+    let _drained = fixture.drain();
+    let refused = fixture.event_loop().register(local::pair().0);
+    let error = fixture.outcome(refused).unwrap_err();
     assert!(is::<LoopDraining>(&error), "{error}");
     let (new, peer) = local::pair();
-    let here = bench.on(|here| here.register_with(new, |_| Ok(())));
+    let here = fixture.on(|here| here.register_with(new, |_| Ok(())));
     let error = here.unwrap_err();
     assert!(is::<LoopDraining>(&error) && !is::<LoopShutDown>(&error), "{error}");
     drop(peer);
     drop(hold);
-    bench.run();
-    assert!(bench.is_over());
-    let refused = bench.event_loop().register(local::pair().0);
-    assert!(!is::<LoopDraining>(&bench.outcome(refused).unwrap_err()), "it is shut down");
+    fixture.run();
+    assert!(fixture.is_over());
+    let refused = fixture.event_loop().register(local::pair().0);
+    assert!(!is::<LoopDraining>(&fixture.outcome(refused).unwrap_err()), "it is shut down");
 }
 
 #[test]
 fn l11_a_deregistered_channel_may_register_again_to_be_drained() {
-    let (mut bench, log) = (Bench::new(), Log::default());
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let (one, other) = local::pair();
-    let (one, _other) = (bench.register(one, Nothing), bench.register(other, Told::new(&log)));
+    let (one, _other) =
+        (fixture.register(one, NoOpHandler), fixture.register(other, RecordsDrain::new(&log)));
     let left = one.deregister();
-    bench.outcome(left).unwrap();
+    fixture.outcome(left).unwrap();
     let hold = one.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     let back = one.register();
-    bench.outcome(back).unwrap();
+    fixture.outcome(back).unwrap();
     let sent = one.write_and_flush("late".to_owned());
     drop(hold);
-    bench.outcome(sent).unwrap();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.outcome(sent).unwrap();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
     assert!(log.take().contains(&"read late".to_owned()));
 }
 
 #[test]
 fn l11_every_channel_receives_one_drain_event() {
-    let (mut bench, log) = (Bench::new(), Log::default());
-    let channels: Vec<_> = (0..3).map(|_| bench.connected(Told::new(&log))).collect();
-    let unconnected = bench.register(NewChannel::new(Connection::new()), Told::new(&log));
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
+    let channels: Vec<_> = (0..3).map(|_| fixture.connected(RecordsDrain::new(&log))).collect();
+    let unconnected = fixture.register(NewChannel::new(Connection::new()), RecordsDrain::new(&log));
     let hold = unconnected.hold();
-    let [first, second] = [bench.drain(), bench.drain()];
-    bench.run();
+    let [first, second] = [fixture.drain(), fixture.drain()];
+    fixture.run();
     let draining = "draining, 10s left".to_owned();
     assert_eq!(log.take(), vec![draining; channels.len() + 1]);
     drop(hold);
-    bench.run();
-    assert_eq!([how(&first), how(&second)], [Some(Drained::Complete); 2]);
+    fixture.run();
+    assert_eq!([outcome_of(&first), outcome_of(&second)], [Some(Drained::Complete); 2]);
 }
 
 #[test]
 fn l11_the_state_stays_started_and_every_handle_shows_that_the_loop_drains() {
-    let mut bench = Bench::new();
-    let event_loop = bench.event_loop();
-    let channel = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let event_loop = fixture.event_loop();
+    let channel = fixture.connected(NoOpHandler);
     let hold = channel.hold();
-    assert!(!event_loop.is_draining() && !bench.on(|here| here.is_draining()));
-    let drained = bench.drain();
+    assert!(!event_loop.is_draining() && !fixture.on(|here| here.is_draining()));
+    let drained = fixture.drain();
     assert!(event_loop.is_draining(), "from the call on");
-    bench.run();
-    assert!(event_loop.is_draining() && bench.on(|here| here.is_draining()));
+    fixture.run();
+    assert!(event_loop.is_draining() && fixture.on(|here| here.is_draining()));
     assert_eq!(event_loop.state(), ExecutorState::Started);
     let ran = event_loop.submit(|| 6 * 7).unwrap();
-    assert_eq!(bench.outcome(ran).unwrap(), 42);
+    assert_eq!(fixture.outcome(ran).unwrap(), 42);
     let seen = event_loop.clone();
     drained.add_listener(move |_| assert!(!seen.is_draining(), "it is over when that is told"));
     drop(hold);
-    bench.run();
+    fixture.run();
     assert!(!event_loop.is_draining() && event_loop.is_terminated());
 }
 
@@ -129,47 +133,47 @@ fn l11_timers_fire_while_the_loop_drains() {
             Ok(())
         }
     }
-    let (mut bench, log) = (Bench::new(), Log::default());
-    let channel = bench.connected(Ticking(log.clone(), 0));
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
+    let channel = fixture.connected(Ticking(log.clone(), 0));
     let hold = channel.hold();
     let ticks = Arc::new(AtomicUsize::new(0));
     let counted = ticks.clone();
     let count = move || _ = counted.fetch_add(1, Ordering::Relaxed);
-    let _timer = bench.event_loop().schedule_at_fixed_rate(SECOND, SECOND, count);
-    let drained = bench.drain();
+    let _timer = fixture.event_loop().schedule_at_fixed_rate(SECOND, SECOND, count);
+    let drained = fixture.drain();
     for _ in 0..3 {
-        bench.advance(SECOND);
+        fixture.advance(SECOND);
     }
     assert_eq!(log.take(), ["tick 1", "tick 2", "tick 3"]);
     assert_eq!(ticks.load(Ordering::Relaxed), 3);
     drop(hold);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_channels_read_and_write_while_the_loop_drains() {
-    let (mut bench, log) = (Bench::new(), Log::default());
+    let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let (one, other) = local::pair();
-    let one = bench.register(one, Nothing);
-    let _other = bench.register(other, Told::new(&log));
+    let one = fixture.register(one, NoOpHandler);
+    let _other = fixture.register(other, RecordsDrain::new(&log));
     let hold = one.hold();
-    let drained = bench.drain();
-    bench.run();
+    let drained = fixture.drain();
+    fixture.run();
     for word in ["one", "two"] {
         let sent = one.write_and_flush(word.to_owned());
-        bench.outcome(sent).unwrap();
+        fixture.outcome(sent).unwrap();
     }
     assert_eq!(log.take(), ["draining, 10s left", "read one", "read two"]);
     drop(hold);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_handler_can_finish_and_close_at_the_drain_event() {
     let log = Log::default();
-    let mut channel = stuck(Told::then(&log, |ctx| {
+    let mut channel = embedded_without_room(RecordsDrain::then(&log, |ctx| {
         ctx.write_and_flush(Bytes::from_static(b"goodbye"));
         ctx.close();
     }));
@@ -178,20 +182,20 @@ fn l11_a_handler_can_finish_and_close_at_the_drain_event() {
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "goodbye");
     assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
     assert!(!channel.channel().is_open());
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
 
 #[test]
 fn l11_a_loop_that_drains_sleeps_until_something_changes() {
-    let mut bench = Bench::new();
-    let channel = bench.connected(Nothing);
+    let mut fixture = DrainFixture::new();
+    let channel = fixture.connected(NoOpHandler);
     let hold = channel.hold();
-    let drained = bench.drain();
-    bench.run();
-    let before = bench.turns();
-    bench.advance(9 * SECOND);
-    assert_eq!(bench.turns(), before + 2, "the test's own: there is nothing to do");
+    let drained = fixture.drain();
+    fixture.run();
+    let before = fixture.turns();
+    fixture.advance(9 * SECOND);
+    assert_eq!(fixture.turns(), before + 2, "the test's own: there is nothing to do");
     drop(hold);
-    bench.run();
-    assert_eq!(how(&drained), Some(Drained::Complete));
+    fixture.run();
+    assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }

@@ -22,14 +22,14 @@ pub(crate) fn ten_seconds() -> DrainOptions {
 }
 
 /// A loop driven by hand, by a clock that the test moves.
-pub(crate) struct Bench {
+pub(crate) struct DrainFixture {
     bench: loop_suite::Bench,
     manual: Manual,
     /// The other ends: a channel without its peer is closed.
     peers: Vec<NewChannel>,
 }
 
-impl Bench {
+impl DrainFixture {
     pub(crate) fn new() -> Self {
         Self::over(Manual::readiness())
     }
@@ -110,7 +110,7 @@ impl Bench {
 }
 
 /// How a drain has ended, if it has.
-pub(crate) fn how(drained: &SharedFuture<Drained>) -> Option<Drained> {
+pub(crate) fn outcome_of(drained: &SharedFuture<Drained>) -> Option<Drained> {
     drained.try_get().map(|outcome| outcome.expect("it was carried out"))
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn is<E: std::error::Error + 'static>(error: &Error) -> bool {
 }
 
 /// An embedded channel whose network takes nothing.
-pub(crate) fn stuck(handler: impl Handler) -> Embedded {
+pub(crate) fn embedded_without_room(handler: impl Handler) -> Embedded {
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("handler", handler)?;
         Ok(())
@@ -151,24 +151,24 @@ impl Log {
 }
 
 /// Writes down what it is told of the drain and of its end, and does something then.
-pub(crate) struct Told<F = fn(&Ctx<'_>)> {
+pub(crate) struct RecordsDrain<F = fn(&Ctx<'_>)> {
     pub(crate) log: Log,
     then: F,
 }
 
-impl Told {
+impl RecordsDrain {
     pub(crate) fn new(log: &Log) -> Self {
         Self { log: log.clone(), then: |_| {} }
     }
 }
 
-impl<F: FnMut(&Ctx<'_>)> Told<F> {
+impl<F: FnMut(&Ctx<'_>)> RecordsDrain<F> {
     pub(crate) fn then(log: &Log, then: F) -> Self {
         Self { log: log.clone(), then }
     }
 }
 
-impl<F: FnMut(&Ctx<'_>) + 'static> Handler for Told<F> {
+impl<F: FnMut(&Ctx<'_>) + 'static> Handler for RecordsDrain<F> {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if let Some(draining) = event.get::<Draining>() {
             let left = draining.deadline.since(ctx.now());

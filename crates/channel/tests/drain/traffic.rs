@@ -14,7 +14,7 @@ use crate::support::PATIENCE;
 
 /// What both sides have counted.
 #[derive(Default)]
-struct Counts {
+struct TrafficCounts {
     answered: AtomicUsize,
     sent: AtomicUsize,
     failed: AtomicUsize,
@@ -27,7 +27,7 @@ fn add(count: &AtomicUsize) {
 
 /// Answers whatever it reads; told of the drain, it may stop reading.
 struct Server {
-    counts: Arc<Counts>,
+    counts: Arc<TrafficCounts>,
     stops: bool,
 }
 
@@ -51,7 +51,7 @@ impl Handler for Server {
 }
 
 /// Sends some, and one more for every answer, for as long as it is connected.
-struct Client(Arc<Counts>);
+struct Client(Arc<TrafficCounts>);
 
 impl Handler for Client {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -82,7 +82,7 @@ fn group(threads: usize) -> EventLoopGroup {
 fn l11_a_drain_in_the_middle_of_traffic_loses_no_flushed_message() {
     const CONNECTIONS: usize = 8;
     for round in 0..if cfg!(debug_assertions) { 20 } else { 200 } {
-        let counts = Arc::new(Counts::default());
+        let counts = Arc::new(TrafficCounts::default());
         let (servers, clients) = (group(2), group(1));
         let clients: Vec<Channel> = (0..CONNECTIONS)
             .map(|at| {

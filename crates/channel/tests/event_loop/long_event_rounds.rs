@@ -17,27 +17,27 @@ use waterwheel_testkit::manual::Manual;
 
 use crate::slow_reports::SlowReports;
 
-const LONG: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// More than a loop dispatches in one turn.
-const MANY: usize = 5000;
+const EVENTS: usize = 5000;
 
 /// Gives out events of its first registration: so many in one round, or without end.
-struct Talkative {
+struct FloodingDriver {
     inner: Box<dyn Driver>,
-    script: Arc<Mutex<Script>>,
+    script: Arc<Mutex<FloodScript>>,
     token: Option<Token>,
 }
 
 #[derive(Default)]
-struct Script {
+struct FloodScript {
     left: usize,
     is_endless: bool,
     /// Called before the next event is given out.
     first: VecDeque<Box<dyn FnOnce() + Send>>,
 }
 
-impl DriverWrapper for Talkative {
+impl DriverWrapper for FloodingDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -85,34 +85,34 @@ impl DriverWrapper for Talkative {
     }
 }
 
-fn talkative(manual: &Manual) -> (impl OpenDriver + use<>, Arc<Mutex<Script>>) {
-    let script = Arc::<Mutex<Script>>::default();
+fn flooding_driver(manual: &Manual) -> (impl OpenDriver + use<>, Arc<Mutex<FloodScript>>) {
+    let script = Arc::<Mutex<FloodScript>>::default();
     let shared = script.clone();
-    let decorate = move |inner| Talkative { inner, script: shared.clone(), token: None };
+    let decorate = move |inner| FloodingDriver { inner, script: shared.clone(), token: None };
     (WrappingFactory::new(manual.clone(), decorate), script)
 }
 
 #[test]
 fn l05_an_endless_round_of_events_does_not_starve_tasks_timers_and_shutdown() {
     let manual = Manual::readiness();
-    let (driver, script) = talkative(&manual);
+    let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
     let (end, _source) = manual.foreign();
     let ready = on_ready(|(): &(), _, _| Ok(()));
     let foreign = Foreign::new(Arc::new(()), end);
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
     script.lock().unwrap().is_endless = true;
-    group.submit(|| ()).unwrap().wait_timeout(LONG).expect("a task has its turn");
+    group.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("a task has its turn");
     let timer = group.next().schedule(Duration::ZERO, || ()).unwrap();
-    timer.wait_timeout(LONG).expect("a timer has its turn");
-    let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-    ended.wait_timeout(LONG).expect("it shuts down");
+    timer.wait_timeout(PATIENCE).expect("a timer has its turn");
+    let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    ended.wait_timeout(PATIENCE).expect("it shuts down");
 }
 
 #[test]
 fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     let manual = Manual::readiness();
-    let (driver, script) = talkative(&manual);
+    let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
     let (end, _source) = manual.foreign();
     let (seen, when) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -125,27 +125,27 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
             let task = move || at_task.store(seen.load(Ordering::Relaxed), Ordering::Relaxed);
             event_loop.execute(task).map_err(waterwheel_executor::Error::new)?;
         }
-        if count == MANY {
+        if count == EVENTS {
             let _ = tell.send(());
         }
         Ok(())
     });
     let foreign = Foreign::new(Arc::new(()), end);
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
-    script.lock().unwrap().left = MANY;
-    group.submit(|| ()).unwrap().wait_timeout(LONG).expect("it is awake");
-    reports.recv_timeout(LONG).expect("all events");
+    script.lock().unwrap().left = EVENTS;
+    group.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("it is awake");
+    reports.recv_timeout(PATIENCE).expect("all events");
     let when = when.load(Ordering::Relaxed);
-    assert!(when > 0 && when < MANY, "the task ran after {when} of {MANY} events");
-    let ended = group.shutdown_gracefully(Duration::ZERO, LONG).unwrap();
-    ended.wait_timeout(LONG).expect("it shuts down");
+    assert!(when > 0 && when < EVENTS, "the task ran after {when} of {EVENTS} events");
+    let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    ended.wait_timeout(PATIENCE).expect("it shuts down");
 }
 
 #[test]
 fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     let (watchdog, reports) = SlowReports::watchdog();
     let manual = Manual::readiness();
-    let (driver, script) = talkative(&manual);
+    let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).watchdog(&watchdog).build().unwrap();
     let (end, _source) = manual.foreign();
     let ready = on_ready(|(): &(), _, _| Ok(()));
@@ -158,7 +158,7 @@ fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     script.lock().unwrap().first.push_back(Box::new(hold));
     // A task may be run in the turn that goes on, and the loop sleep after it: until a round begins there is another.
     let glance = Duration::from_millis(10);
-    let slow = (0..LONG.as_millis() / glance.as_millis()).find_map(|_| {
+    let slow = (0..PATIENCE.as_millis() / glance.as_millis()).find_map(|_| {
         drop(group.submit(|| ()));
         slow.recv_timeout(glance).ok()
     });

@@ -125,9 +125,9 @@ fn o01_every_counter_moves_as_described() {
 }
 
 /// Has a timer as long as it is there.
-struct Patient;
+struct HoldsTimer;
 
-impl Handler for Patient {
+impl Handler for HoldsTimer {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.schedule(PATIENCE, 0);
         Ok(())
@@ -141,7 +141,7 @@ fn o01_timers_set_or_cancelled_after_the_tasks_of_a_turn_are_counted_in_it() {
     bench.turn();
     assert_eq!(bench.metrics().timers, 1, "the future was polled, and sleeps");
     let (ours, _theirs) = local::pair();
-    let new = ours.initialiser(|edit| Ok(edit.add_last("patient", Patient).map(drop)?));
+    let new = ours.initialiser(|edit| Ok(edit.add_last("patient", HoldsTimer).map(drop)?));
     let registered = bench.event_loop().register(new);
     bench.turns(3);
     assert_eq!(bench.metrics().timers, 2);

@@ -10,45 +10,45 @@ use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::loop_suite::blow;
 
 /// Opens drivers that panic in their next wait once they are struck.
-pub(crate) struct Doomed<O> {
+pub(crate) struct PanickingDriverFactory<O> {
     inner: O,
-    doom: Doom,
+    switch: PanicSwitch,
 }
 
 #[derive(Clone, Default)]
-pub(crate) struct Doom(Arc<AtomicBool>);
+pub(crate) struct PanicSwitch(Arc<AtomicBool>);
 
-impl Doom {
-    pub(crate) fn strike(&self) {
+impl PanicSwitch {
+    pub(crate) fn panic_in_next_wait(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
 }
 
-impl<O> Doomed<O> {
+impl<O> PanickingDriverFactory<O> {
     pub(crate) fn new(inner: O) -> Self {
-        Self { inner, doom: Doom::default() }
+        Self { inner, switch: PanicSwitch::default() }
     }
 
-    pub(crate) fn doom(&self) -> Doom {
-        self.doom.clone()
+    pub(crate) fn switch(&self) -> PanicSwitch {
+        self.switch.clone()
     }
 }
 
-impl<O: OpenDriver> OpenDriver for Doomed<O> {
+impl<O: OpenDriver> OpenDriver for PanickingDriverFactory<O> {
     fn open(&self) -> io::Result<Box<dyn Driver>> {
-        Ok(Box::new(WrappedDriver(DoomedDriver {
+        Ok(Box::new(WrappedDriver(PanickingDriver {
             inner: self.inner.open()?,
-            doom: self.doom.clone(),
+            switch: self.switch.clone(),
         })))
     }
 }
 
-struct DoomedDriver {
+struct PanickingDriver {
     inner: Box<dyn Driver>,
-    doom: Doom,
+    switch: PanicSwitch,
 }
 
-impl DriverWrapper for DoomedDriver {
+impl DriverWrapper for PanickingDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }
@@ -58,7 +58,7 @@ impl DriverWrapper for DoomedDriver {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
-        if self.doom.0.swap(false, Ordering::SeqCst) {
+        if self.switch.0.swap(false, Ordering::SeqCst) {
             blow("doom");
         }
         self.inner.wait(until)

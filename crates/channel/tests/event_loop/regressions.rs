@@ -21,27 +21,27 @@ fn event_loop() -> EventLoop {
     EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap().next()
 }
 
-fn by_hand() -> ManualEventLoop {
+fn manual_loop() -> ManualEventLoop {
     EventLoopGroup::builder(TaskOnly).build_manual().unwrap()
 }
 
-/// Looks at a number without any lock, and says which it has seen last.
-struct Looks {
+/// ObservesNumber at a number without any lock, and says which it has seen last.
+struct ObservesNumber {
     shared: Arc<Shared>,
     extra: u32,
     /// Polled before it, and keeps the core busy storing.
-    dirties: Waker,
+    filler: Waker,
 }
 
 /// Fills the core's store buffer with lines that are in no cache: what the loop stores after it is
 /// seen late by others.
-struct Dirties {
+struct FillsStoreBuffer {
     memory: Vec<AtomicU64>,
     random: u64,
     waker: Arc<OnceLock<Waker>>,
 }
 
-impl Future for Dirties {
+impl Future for FillsStoreBuffer {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -59,7 +59,7 @@ fn next_random(random: u64) -> u64 {
     random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
 }
 
-fn until_set(waker: &OnceLock<Waker>) -> &Waker {
+fn wait_until_set(waker: &OnceLock<Waker>) -> &Waker {
     while waker.get().is_none() {
         std::thread::yield_now();
     }
@@ -74,7 +74,7 @@ struct Shared {
     over: AtomicBool,
 }
 
-impl Future for Looks {
+impl Future for ObservesNumber {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -88,7 +88,7 @@ impl Future for Looks {
         }
         if self.extra > 0 {
             self.extra -= 1;
-            self.dirties.wake_by_ref();
+            self.filler.wake_by_ref();
             context.waker().wake_by_ref();
         }
         if self.shared.over.load(Ordering::SeqCst) { Poll::Ready(()) } else { Poll::Pending }
@@ -99,12 +99,13 @@ impl Future for Looks {
 fn l15_a_wake_that_races_with_a_poll_is_not_lost() {
     const ROUNDS: u64 = 100_000;
     let (event_loop, shared) = (event_loop(), Arc::new(Shared::default()));
-    let dirties = Arc::new(OnceLock::new());
+    let filler = Arc::new(OnceLock::new());
     let memory = (0..8 << 20).map(|_| AtomicU64::new(0)).collect();
-    drop(event_loop.spawn(Dirties { memory, random: 1, waker: dirties.clone() }).unwrap());
-    let dirties = until_set(&dirties).clone();
-    let looks = event_loop.spawn(Looks { shared: shared.clone(), extra: 0, dirties }).unwrap();
-    let waker = until_set(&shared.waker);
+    drop(event_loop.spawn(FillsStoreBuffer { memory, random: 1, waker: filler.clone() }).unwrap());
+    let filler = wait_until_set(&filler).clone();
+    let looks =
+        event_loop.spawn(ObservesNumber { shared: shared.clone(), extra: 0, filler }).unwrap();
+    let waker = wait_until_set(&shared.waker);
     // For all rounds together: a busy machine has its time, a lost wake waits for ever.
     let late = event_loop.schedule(6 * PATIENCE, || ()).unwrap();
     let mut random = 12_345;
@@ -180,9 +181,9 @@ fn l15_a_sleep_dropped_off_its_loop_cancels_its_timer() {
 }
 
 /// Panics when it is dropped, after it was ready.
-struct PanicsAtLast(bool);
+struct PanicsWhenDropped(bool);
 
-impl Future for PanicsAtLast {
+impl Future for PanicsWhenDropped {
     type Output = u8;
 
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<u8> {
@@ -191,7 +192,7 @@ impl Future for PanicsAtLast {
     }
 }
 
-impl Drop for PanicsAtLast {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         assert!(!self.0, "on purpose");
     }
@@ -200,14 +201,14 @@ impl Drop for PanicsAtLast {
 #[test]
 fn e12_a_future_whose_destructor_panics_still_delivers_its_value() {
     let event_loop = event_loop();
-    assert_eq!(event_loop.spawn(PanicsAtLast(false)).unwrap().join().unwrap(), 7);
+    assert_eq!(event_loop.spawn(PanicsWhenDropped(false)).unwrap().join().unwrap(), 7);
     event_loop.submit(|| ()).unwrap().join().unwrap();
 }
 
 /// Spawns itself anew whenever it is dropped.
-struct Undead(LocalLoop, Rc<Cell<u32>>);
+struct RespawnsWhenDropped(LocalLoop, Rc<Cell<u32>>);
 
-impl Future for Undead {
+impl Future for RespawnsWhenDropped {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
@@ -215,19 +216,21 @@ impl Future for Undead {
     }
 }
 
-impl Drop for Undead {
+impl Drop for RespawnsWhenDropped {
     fn drop(&mut self) {
         self.1.set(self.1.get() + 1);
-        drop(self.0.spawn_local(Undead(self.0.clone(), self.1.clone())));
+        drop(self.0.spawn_local(RespawnsWhenDropped(self.0.clone(), self.1.clone())));
     }
 }
 
 #[test]
 fn e16_a_future_that_spawns_itself_when_dropped_does_not_keep_a_loop_from_ending() {
-    let mut manual = by_hand();
+    let mut manual = manual_loop();
     let deaths = Rc::new(Cell::new(0));
     let counted = deaths.clone();
-    manual.on_loop(|here| drop(here.spawn_local(Undead(here.clone(), counted)))).unwrap();
+    manual
+        .on_loop(|here| drop(here.spawn_local(RespawnsWhenDropped(here.clone(), counted))))
+        .unwrap();
     manual.turn(Some(Duration::ZERO));
     drop(manual);
     assert!((1..5_000).contains(&deaths.get()), "{}", deaths.get());
@@ -240,7 +243,7 @@ fn l12_a_loop_kept_in_a_thread_local_ends_with_its_thread() {
         static EXECUTOR: RefCell<Option<ManualExecutor>> = const { RefCell::new(None) };
     }
     let ends = std::thread::spawn(|| {
-        let (mut manual, mut executor) = (by_hand(), ManualExecutor::new());
+        let (mut manual, mut executor) = (manual_loop(), ManualExecutor::new());
         manual.turn(Some(Duration::ZERO));
         executor.run_now();
         let ends = [manual.event_loop().termination(), executor.executor().termination()];

@@ -14,7 +14,7 @@ use waterwheel_executor::{Error, ErrorKind, LoopLocal};
 use waterwheel_testkit::loop_suite::{Bench, Reports};
 use waterwheel_testkit::manual::{ForeignSource, Manual};
 
-use crate::panicking_driver::Doomed;
+use crate::panicking_driver::PanickingDriverFactory;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -33,9 +33,9 @@ impl Log {
 }
 
 /// A handler that notes its end, and whether its source is closed by then.
-struct Ends(Log, ForeignSource);
+struct LogsUnregistration(Log, ForeignSource);
 
-impl ForeignHandler<()> for Ends {
+impl ForeignHandler<()> for LogsUnregistration {
     fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
         Ok(())
     }
@@ -46,20 +46,20 @@ impl ForeignHandler<()> for Ends {
     }
 }
 
-fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, Ends, ForeignSource) {
+fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, LogsUnregistration, ForeignSource) {
     let (end, source) = manual.foreign();
-    (Foreign::new(Arc::new(()), end), Ends(log.clone(), source.clone()), source)
+    (Foreign::new(Arc::new(()), end), LogsUnregistration(log.clone(), source.clone()), source)
 }
 
 /// Notes that it was dropped, and whether on its loop and after its driver.
-struct Noted {
+struct LogsDrop {
     what: &'static str,
     log: Log,
     event_loop: EventLoop,
     source: ForeignSource,
 }
 
-impl Drop for Noted {
+impl Drop for LogsDrop {
     fn drop(&mut self) {
         let on_loop = self.event_loop.in_event_loop();
         self.log.add(format!(
@@ -70,7 +70,7 @@ impl Drop for Noted {
     }
 }
 
-const TOLD: &str = "unregistered, closed true: the event loop is shutting down";
+const UNREGISTERED_LINE: &str = "unregistered, closed true: the event loop is shutting down";
 
 #[test]
 fn l10_a_shutdown_waits_for_operations_in_flight() {
@@ -87,7 +87,7 @@ fn l10_a_shutdown_waits_for_operations_in_flight() {
     assert!(!bench.hand.is_over() && !source.is_closed() && log.taken().is_empty());
     manual.release();
     bench.turns(3);
-    assert_eq!(log.taken(), [TOLD]);
+    assert_eq!(log.taken(), [UNREGISTERED_LINE]);
     assert!(bench.hand.is_over() && source.is_closed());
 }
 
@@ -105,7 +105,7 @@ fn l10_the_timeout_bounds_the_wait_for_operations_in_flight() {
     manual.advance(timeout);
     bench.turns(2);
     assert!(bench.hand.is_over());
-    assert_eq!(log.taken(), [TOLD], "the driver went first, and took it along");
+    assert_eq!(log.taken(), [UNREGISTERED_LINE], "the driver went first, and took it along");
 }
 
 #[test]
@@ -117,19 +117,19 @@ fn l10_without_anything_in_flight_a_shutdown_is_quick() {
     let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.turns(2);
     assert!(bench.hand.is_over());
-    assert_eq!(log.taken(), [TOLD]);
+    assert_eq!(log.taken(), [UNREGISTERED_LINE]);
 }
 
 #[test]
 fn e16_the_driver_is_dropped_before_futures_and_loop_locals() {
-    static LOCAL: LoopLocal<Mutex<Option<Noted>>> = LoopLocal::new(Mutex::default);
+    static LOCAL: LoopLocal<Mutex<Option<LogsDrop>>> = LoopLocal::new(Mutex::default);
     for manual in [Manual::readiness(), Manual::completion()] {
         let log = Log::default();
         let mut bench = Bench::new(&manual);
         let event_loop = bench.event_loop();
         let (foreign, handler, source) = watched(&manual, &log);
         bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
-        let noted = |what| Noted {
+        let noted = |what| LogsDrop {
             what,
             log: log.clone(),
             event_loop: event_loop.clone(),
@@ -145,8 +145,11 @@ fn e16_the_driver_is_dropped_before_futures_and_loop_locals() {
         });
         bench.turn();
         drop(bench);
-        let order =
-            [TOLD, "future, on loop true, closed true", "loop-local, on loop true, closed true"];
+        let order = [
+            UNREGISTERED_LINE,
+            "future, on loop true, closed true",
+            "loop-local, on loop true, closed true",
+        ];
         assert_eq!(log.taken(), order);
     }
 }
@@ -155,21 +158,22 @@ fn e16_the_driver_is_dropped_before_futures_and_loop_locals() {
 fn e16_a_loop_whose_driver_panics_terminates_in_order() {
     let (manual, log) = (Manual::readiness(), Log::default());
     let reports = Arc::new(Reports::default());
-    let doomed = Doomed::new(manual.clone());
-    let doom = doomed.doom();
+    let doomed = PanickingDriverFactory::new(manual.clone());
+    let switch = doomed.switch();
     let builder = EventLoopGroup::builder(doomed).threads(1).name("doomed");
     let group = builder.reporter(reports.clone()).build().unwrap();
     let event_loop = group.next();
     let (foreign, handler, source) = watched(&manual, &log);
     let registered = event_loop.register_foreign(foreign, Interest::READABLE, handler);
     registered.wait_timeout(PATIENCE).expect("it is registered");
-    let noted = Noted { what: "future", log: log.clone(), event_loop: event_loop.clone(), source };
+    let noted =
+        LogsDrop { what: "future", log: log.clone(), event_loop: event_loop.clone(), source };
     let kept = event_loop.spawn(async move {
         let _noted = noted;
         pending::<()>().await;
     });
     manual.wait_idle();
-    doom.strike();
+    switch.panic_in_next_wait();
     drop(event_loop.execute(|| ()));
     let ended = group.termination();
     ended.wait_timeout(PATIENCE).expect("a dead loop has terminated");
@@ -184,19 +188,19 @@ fn e16_a_loop_whose_driver_panics_terminates_in_order() {
 #[test]
 fn e16_a_driver_panic_reaches_the_caller_that_turns_a_manual_loop() {
     let (manual, log) = (Manual::readiness(), Log::default());
-    let doomed = Doomed::new(manual.clone());
-    let doom = doomed.doom();
+    let doomed = PanickingDriverFactory::new(manual.clone());
+    let switch = doomed.switch();
     let mut bench = Bench::new(&doomed);
     let (foreign, handler, _source) = watched(&manual, &log);
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     bench.turn();
-    doom.strike();
+    switch.panic_in_next_wait();
     assert!(catch_unwind(AssertUnwindSafe(|| bench.turn())).is_err());
     assert!(LocalLoop::current().is_none(), "the thread is its own again");
     let ran = bench.event_loop().submit(|| ()).unwrap();
     drop(bench);
     assert!(ran.is_done(), "what was accepted runs");
-    assert_eq!(log.taken(), [TOLD]);
+    assert_eq!(log.taken(), [UNREGISTERED_LINE]);
 }
 
 #[test]

@@ -23,13 +23,13 @@ impl Log {
     }
 }
 
-fn by_hand() -> (ManualEventLoop, Log) {
+fn manual_loop() -> (ManualEventLoop, Log) {
     (EventLoopGroup::builder(TaskOnly).build_manual().unwrap(), Log::default())
 }
 
 #[test]
 fn l09_a_tail_task_runs_after_the_tasks_of_its_turn() {
-    let (mut manual, log) = by_hand();
+    let (mut manual, log) = manual_loop();
     let event_loop = manual.event_loop();
     let _first = event_loop.execute_after_turn(log.add("tail 1")).unwrap();
     event_loop.execute(log.add("task 1")).unwrap();
@@ -43,7 +43,7 @@ fn l09_a_tail_task_runs_after_the_tasks_of_its_turn() {
 
 #[test]
 fn l09_a_tail_task_that_was_removed_does_not_run() {
-    let (mut manual, log) = by_hand();
+    let (mut manual, log) = manual_loop();
     let event_loop = manual.event_loop();
     let removed = event_loop.execute_after_turn(log.add("removed")).unwrap();
     let stays = event_loop.execute_after_turn(log.add("stays")).unwrap();

@@ -30,14 +30,14 @@ fn embedded(
 }
 
 /// A call of a handler, while it runs.
-fn call(name: &'static str, call: &'static str) -> impl Fn(&SlowWork) -> bool {
+fn handler_call(name: &'static str, method: &'static str) -> impl Fn(&SlowWork) -> bool {
     move |work| {
-        let place = work.activity.call_site.as_ref();
-        !work.is_over && place.is_some_and(|place| &*place.name == name && place.method == call)
+        let site = work.activity.call_site.as_ref();
+        !work.is_over && site.is_some_and(|site| &*site.name == name && site.method == method)
     }
 }
 
-fn of(what: UserCode) -> impl Fn(&SlowWork) -> bool {
+fn user_code(what: UserCode) -> impl Fn(&SlowWork) -> bool {
     move |work| work.activity.what == what && !work.is_over
 }
 
@@ -48,7 +48,7 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |edit| {
         let read = move |_: &Ctx<'_>| {
-            tell.send(inside.next(call("app", "on_read"))).unwrap();
+            tell.send(inside.next(handler_call("app", "on_read"))).unwrap();
             Ok(())
         };
         edit.add_last("app", log.recorder().at(HandlerMethod::Read, read))?;
@@ -56,8 +56,8 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
     let slow = slow.try_recv().unwrap();
-    let place = slow.activity.call_site.as_ref().unwrap();
-    assert_eq!(&*place.owner, format!("{:?}", channel.channel().id()));
+    let site = slow.activity.call_site.as_ref().unwrap();
+    assert_eq!(&*site.owner, format!("{:?}", channel.channel().id()));
     assert_eq!(slow.activity.what, UserCode::Handler);
     let kind = slow.activity.origin.label().unwrap();
     assert!(kind.ends_with("Recorder"), "{kind}");
@@ -78,7 +78,8 @@ struct Slow {
 
 impl Handler for Slow {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let slow = || self.tell.send(self.reports.next(call(self.name, "on_read"))).unwrap();
+        let slow =
+            || self.tell.send(self.reports.next(handler_call(self.name, "on_read"))).unwrap();
         if self.before {
             slow();
         }
@@ -105,8 +106,8 @@ fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
     let (inner, outer) = (slow.try_recv().unwrap(), slow.try_recv().unwrap());
     assert!(inner.report_count < outer.report_count, "one piece of work holds the loop all along");
     assert!(inner.enclosing.is_some());
-    let place = |work: &SlowWork| work.activity.call_site.clone().unwrap().name;
-    assert_eq!((&*place(&inner), &*place(&outer)), ("inner", "outer"));
+    let handler_name = |work: &SlowWork| work.activity.call_site.clone().unwrap().name;
+    assert_eq!((&*handler_name(&inner), &*handler_name(&outer)), ("inner", "outer"));
 }
 
 #[test]
@@ -127,7 +128,7 @@ fn o02_each_method_of_a_handler_has_its_name() {
         let (tell, slow) = mpsc::channel();
         let mut channel = embedded(&watchdog, |edit| {
             let held = move |_: &Ctx<'_>| {
-                tell.send(reports.next(call("app", method))).unwrap();
+                tell.send(reports.next(handler_call("app", method))).unwrap();
                 Ok(())
             };
             edit.add_last("app", log.recorder().at(moment, held))?;
@@ -145,26 +146,26 @@ fn o02_each_method_of_a_handler_has_its_name() {
 
 #[test]
 fn o02_timers_and_destructors_of_handlers_are_named() {
-    struct Late(SlowReports, mpsc::Sender<SlowWork>);
-    impl Handler for Late {
+    struct SlowTimerAndDrop(SlowReports, mpsc::Sender<SlowWork>);
+    impl Handler for SlowTimerAndDrop {
         fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
             ctx.schedule(Duration::from_secs(1), 7);
             Ok(())
         }
         fn on_timer(&mut self, _: &Ctx<'_>, _: u32) -> HandlerResult {
-            self.1.send(self.0.next(call("late", "on_timer"))).unwrap();
+            self.1.send(self.0.next(handler_call("late", "on_timer"))).unwrap();
             Ok(())
         }
     }
-    impl Drop for Late {
+    impl Drop for SlowTimerAndDrop {
         fn drop(&mut self) {
-            self.1.send(self.0.next(call("late", "drop"))).unwrap();
+            self.1.send(self.0.next(handler_call("late", "drop"))).unwrap();
         }
     }
     let (watchdog, reports) = SlowReports::watchdog();
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |edit| {
-        edit.add_last("late", Late(reports, tell))?;
+        edit.add_last("late", SlowTimerAndDrop(reports, tell))?;
         Ok(())
     });
     channel.advance(Duration::from_secs(1));
@@ -178,7 +179,8 @@ fn o02_a_completion_is_named_inside_of_what_completes_it() {
     let (watchdog, reports) = SlowReports::watchdog();
     let (tell, slow) = mpsc::channel();
     let mut channel = embedded(&watchdog, |_| Ok(()));
-    let done = Completion::local(move |_| tell.send(reports.next(of(UserCode::Listener))).unwrap());
+    let done =
+        Completion::local(move |_| tell.send(reports.next(user_code(UserCode::Listener))).unwrap());
     channel.with_pipeline(|pipeline| {
         pipeline.write_with(Bytes::from_static(b"out"), done);
         pipeline.flush();
@@ -245,7 +247,7 @@ fn o02_futures_and_callbacks_are_named() {
     let group = EventLoopGroup::builder(TaskOnly).threads(2).name("io").watchdog(&watchdog);
     let group = group.build().unwrap();
     let inside = reports.clone();
-    let future = async move { inside.next(of(UserCode::Future)) };
+    let future = async move { inside.next(user_code(UserCode::Future)) };
     let slow = group.spawn(future).unwrap().join().unwrap();
     assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
     assert!(slow.executor.starts_with("io-") && slow.thread.unwrap().starts_with("io-"));
@@ -256,7 +258,7 @@ fn o02_futures_and_callbacks_are_named() {
     let (tell, slow) = mpsc::channel();
     let foreign = Foreign::new(Arc::new(()), end);
     let handler = on_ready(move |(): &(), _, _| {
-        tell.send(reports.next(of(UserCode::Callback))).unwrap();
+        tell.send(reports.next(user_code(UserCode::Callback))).unwrap();
         Ok(())
     });
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
@@ -268,11 +270,11 @@ fn o02_futures_and_callbacks_are_named() {
 }
 
 /// A remote handler that is slow to read.
-struct Remote(SlowReports, mpsc::Sender<SlowWork>);
+struct SlowRemoteHandler(SlowReports, mpsc::Sender<SlowWork>);
 
-impl RemoteHandler for Remote {
+impl RemoteHandler for SlowRemoteHandler {
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
-        self.1.send(self.0.next(call("far", "on_read"))).unwrap();
+        self.1.send(self.0.next(handler_call("far", "on_read"))).unwrap();
         ctx.fire_read(msg);
         Ok(())
     }
@@ -285,7 +287,7 @@ fn o02_an_offloaded_handler_is_named_on_its_executor() {
     let group = group.build().unwrap();
     let (tell, slow) = mpsc::channel();
     let make = |edit: &mut Edit<'_>| {
-        edit.add_last("far", Offloaded::new(&group, move || Remote(reports, tell)))?;
+        edit.add_last("far", Offloaded::new(&group, move || SlowRemoteHandler(reports, tell)))?;
         Ok(())
     };
     let mut channel = Embedded::new(make).unwrap();
@@ -298,7 +300,7 @@ fn o02_an_offloaded_handler_is_named_on_its_executor() {
     });
     let slow = turned.unwrap();
     assert_eq!(&*slow.executor, "far-0");
-    let place = slow.activity.call_site.unwrap();
-    assert_eq!(&*place.owner, format!("{:?}", channel.channel().id()));
+    let site = slow.activity.call_site.unwrap();
+    assert_eq!(&*site.owner, format!("{:?}", channel.channel().id()));
     assert_eq!(slow.enclosing.unwrap().what, UserCode::Task);
 }

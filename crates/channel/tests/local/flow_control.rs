@@ -10,24 +10,28 @@ use waterwheel_channel::local::{self as transport, QUEUED_BYTES, QUEUED_MESSAGES
 use waterwheel_channel::{Channel, ChannelOptions, Completion, Message};
 use waterwheel_testkit::loop_suite::blow;
 
-use crate::support::{Log, Record, Stage};
+use crate::support::{LocalFixture, Log, RecordingHandler};
 
 /// The size of the messages in here: it divides the bytes that may be queued.
 const SIZE: usize = 1024;
 
-fn block() -> Bytes {
+fn payload() -> Bytes {
     Bytes::from_static(&[7; SIZE])
 }
 
-fn unread() -> ChannelOptions {
+fn without_auto_read() -> ChannelOptions {
     ChannelOptions { auto_read: false, ..ChannelOptions::default() }
 }
 
 /// Two ends, of which the second does not read by itself.
-fn one_sided(stage: &mut Stage, log: &Log, options: ChannelOptions) -> (Channel, Channel) {
+fn pair_with_idle_reader(
+    fixture: &mut LocalFixture,
+    log: &Log,
+    options: ChannelOptions,
+) -> (Channel, Channel) {
     let (a, b) = transport::pair();
-    let a = stage.register(0, a, Record::new("a", log));
-    (a, stage.register(1, b.options(options), Record::new("b", log)))
+    let a = fixture.register(0, a, RecordingHandler::new("a", log));
+    (a, fixture.register(1, b.options(options), RecordingHandler::new("b", log)))
 }
 
 /// Counts how many of it are alive.
@@ -54,11 +58,11 @@ impl Message for Counted {
 
 #[test]
 fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_bounded() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, _b) = one_sided(stage, &log, unread());
+        let (a, _b) = pair_with_idle_reader(fixture, &log, without_auto_read());
         let alive = Arc::new(AtomicUsize::new(0));
-        stage.on(0, |_| {
+        fixture.on(0, |_| {
             for _ in 0..100_000 {
                 if !a.is_writable() {
                     break;
@@ -77,33 +81,33 @@ fn c07_a_peer_that_does_not_read_makes_the_writer_unwritable_and_memory_stays_bo
 
 #[test]
 fn c07_the_writer_resumes_when_half_of_the_queue_is_read() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let round = ChannelOptions { reads_per_round: 1, ..unread() };
-        let (a, b) = one_sided(stage, &log, round);
+        let round = ChannelOptions { reads_per_round: 1, ..without_auto_read() };
+        let (a, b) = pair_with_idle_reader(fixture, &log, round);
         let full = QUEUED_BYTES / SIZE;
-        stage.on(0, |_| (0..full + 2).for_each(|_| a.send(block())));
+        fixture.on(0, |_| (0..full + 2).for_each(|_| a.send(payload())));
         assert_eq!(a.pending_bytes(), 2 * SIZE, "two found no room");
         for read in 1..=full {
             b.read();
-            stage.run();
+            fixture.run();
             let waits = if read < full / 2 { 2 * SIZE } else { 0 };
             assert_eq!(a.pending_bytes(), waits, "after {read} reads");
         }
         b.set_auto_read(true);
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("b").iter().filter(|entry| *entry == "read complete").count(), full + 2);
     });
 }
 
 #[test]
 fn c07_messages_of_size_zero_are_counted() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, unread());
+        let (a, b) = pair_with_idle_reader(fixture, &log, without_auto_read());
         let alive = Arc::new(AtomicUsize::new(0));
         let wrote = Rc::new(RefCell::new(0));
-        stage.on(0, |here| {
+        fixture.on(0, |here| {
             here.with_pipeline(&a, |pipeline| {
                 for _ in 0..QUEUED_MESSAGES + 10 {
                     let wrote = wrote.clone();
@@ -115,7 +119,7 @@ fn c07_messages_of_size_zero_are_counted() {
         });
         assert_eq!(*wrote.borrow(), QUEUED_MESSAGES);
         b.set_auto_read(true);
-        stage.run();
+        fixture.run();
         assert_eq!(*wrote.borrow(), QUEUED_MESSAGES + 10);
         assert_eq!(alive.load(Ordering::Relaxed), 0, "all were read");
     });
@@ -123,12 +127,12 @@ fn c07_messages_of_size_zero_are_counted() {
 
 #[test]
 fn c07_one_message_larger_than_the_queue_passes() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, _b) = one_sided(stage, &log, ChannelOptions::default());
+        let (a, _b) = pair_with_idle_reader(fixture, &log, ChannelOptions::default());
         let alive = Arc::new(AtomicUsize::new(0));
         for size in [10 * QUEUED_BYTES, usize::MAX / 2, 1] {
-            stage.outcome(a.write_and_flush(Counted::new(&alive, size))).unwrap();
+            fixture.outcome(a.write_and_flush(Counted::new(&alive, size))).unwrap();
         }
         assert_eq!(alive.load(Ordering::Relaxed), 0);
         assert_eq!(log.count("b: read complete"), 3);
@@ -137,19 +141,19 @@ fn c07_one_message_larger_than_the_queue_passes() {
 
 #[test]
 fn c07_a_waiting_writer_is_closed_with_its_peer() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         for reads in [true, false] {
             let log = Log::default();
-            let (a, b) = one_sided(stage, &log, unread());
-            stage.on(0, |_| a.set_auto_read(reads));
+            let (a, b) = pair_with_idle_reader(fixture, &log, without_auto_read());
+            fixture.on(0, |_| a.set_auto_read(reads));
             let full = QUEUED_BYTES / SIZE;
-            stage.on(0, |_| (0..full).for_each(|_| a.send(block())));
-            log.note("a: wrote", a.write_and_flush(block()));
-            stage.run();
+            fixture.on(0, |_| (0..full).for_each(|_| a.send(payload())));
+            log.note("a: wrote", a.write_and_flush(payload()));
+            fixture.run();
             assert_eq!(log.of("a")[3..], [""; 0], "it waits");
             // The last words of the one that closes are heard by one that reads.
             b.send("last words".to_owned());
-            stage.outcome(b.close()).unwrap();
+            fixture.outcome(b.close()).unwrap();
             assert!(!a.is_open());
             let told = log.of("a");
             let heard = ["read last words", "read complete", "wrote failed: the channel is closed"];
@@ -164,16 +168,16 @@ fn c07_a_waiting_writer_is_closed_with_its_peer() {
 
 #[test]
 fn c07_a_waiting_writer_resumes_after_it_is_registered_again() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, unread());
+        let (a, b) = pair_with_idle_reader(fixture, &log, without_auto_read());
         let full = QUEUED_BYTES / SIZE;
-        stage.on(0, |_| (0..full + 1).for_each(|_| a.send(block())));
-        stage.outcome(a.deregister()).unwrap();
+        fixture.on(0, |_| (0..full + 1).for_each(|_| a.send(payload())));
+        fixture.outcome(a.deregister()).unwrap();
         b.set_auto_read(true);
-        stage.run();
+        fixture.run();
         assert_eq!(a.pending_bytes(), SIZE, "nobody could tell it");
-        stage.outcome(a.register()).unwrap();
+        fixture.outcome(a.register()).unwrap();
         assert_eq!(a.pending_bytes(), 0);
         assert_eq!(log.count("b: read bytes::bytes::Bytes"), full + 1);
     });
@@ -181,9 +185,9 @@ fn c07_a_waiting_writer_resumes_after_it_is_registered_again() {
 
 #[test]
 fn c07_unread_messages_are_dropped_with_the_reader_on_its_loop() {
-    struct Noted(Log, Channel);
-    impl Message for Noted {}
-    impl Drop for Noted {
+    struct LogsDrop(Log, Channel);
+    impl Message for LogsDrop {}
+    impl Drop for LogsDrop {
         fn drop(&mut self) {
             // It may call the channel that is being closed: nothing is locked, nothing borrowed.
             self.1.set_auto_read(false);
@@ -192,45 +196,50 @@ fn c07_unread_messages_are_dropped_with_the_reader_on_its_loop() {
             self.0.add(format!("dropped, on its loop {here}, open {open}"));
         }
     }
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, ChannelOptions { auto_read: true, ..unread() });
-        stage.on(1, |_| b.set_auto_read(false));
-        a.send(Noted(log.clone(), b.clone()));
-        a.send(Noted(log.clone(), b.clone()));
-        stage.run();
-        stage.outcome(b.close()).unwrap();
+        let (a, b) = pair_with_idle_reader(
+            fixture,
+            &log,
+            ChannelOptions { auto_read: true, ..without_auto_read() },
+        );
+        fixture.on(1, |_| b.set_auto_read(false));
+        a.send(LogsDrop(log.clone(), b.clone()));
+        a.send(LogsDrop(log.clone(), b.clone()));
+        fixture.run();
+        fixture.outcome(b.close()).unwrap();
         assert_eq!(log.count("dropped, on its loop true, open false"), 2);
         assert!(!a.is_open());
-        assert_eq!(stage.reports(), [""; 0]);
+        assert_eq!(fixture.reports(), [""; 0]);
     });
 }
 
 #[test]
 fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels() {
-    struct Bomb;
-    impl Message for Bomb {}
-    impl Drop for Bomb {
+    struct PanicsWhenDropped;
+    impl Message for PanicsWhenDropped {}
+    impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
             blow("a destructor");
         }
     }
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, unread());
+        let (a, b) = pair_with_idle_reader(fixture, &log, without_auto_read());
         let alive = Arc::new(AtomicUsize::new(0));
         a.send(Counted::new(&alive, 1));
-        a.send(Bomb);
-        a.send(Bomb);
+        a.send(PanicsWhenDropped);
+        a.send(PanicsWhenDropped);
         a.send(Counted::new(&alive, 1));
-        stage.run();
-        stage.outcome(b.close()).unwrap();
+        fixture.run();
+        fixture.outcome(b.close()).unwrap();
         assert_eq!(alive.load(Ordering::Relaxed), 0);
         assert_eq!(log.of("b")[3..], ["inactive", "unregistered", "removed"]);
-        assert_eq!(stage.reports().len(), 2, "the bombs");
-        let (c, d) = stage.pair(Record::new("c", &log), Record::new("d", &log));
+        assert_eq!(fixture.reports().len(), 2, "the bombs");
+        let (c, d) =
+            fixture.pair(RecordingHandler::new("c", &log), RecordingHandler::new("d", &log));
         c.send("the loop is well".to_owned());
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("d")[3..], ["read the loop is well", "read complete"]);
         drop(d);
     });
@@ -238,30 +247,34 @@ fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels(
 
 #[test]
 fn c09_a_local_channel_without_auto_read_reads_only_on_request() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, ChannelOptions { reads_per_round: 2, ..unread() });
-        stage.on(0, |_| (1..=7).for_each(|n| a.send(format!("{n}"))));
+        let (a, b) = pair_with_idle_reader(
+            fixture,
+            &log,
+            ChannelOptions { reads_per_round: 2, ..without_auto_read() },
+        );
+        fixture.on(0, |_| (1..=7).for_each(|n| a.send(format!("{n}"))));
         assert_eq!(log.of("b")[3..], [""; 0]);
         b.read();
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("b")[3..], ["read 1", "read 2", "read complete"]);
         b.read();
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("b")[6..], ["read 3", "read 4", "read complete"]);
         b.set_auto_read(true);
-        stage.run();
+        fixture.run();
         let rest = ["read 5", "read 6", "read complete", "read 7", "read complete"];
         assert_eq!(log.of("b")[9..], rest);
-        stage.on(1, |_| b.set_auto_read(false));
+        fixture.on(1, |_| b.set_auto_read(false));
         a.send("8".to_owned());
-        stage.outcome(a.close()).unwrap();
+        fixture.outcome(a.close()).unwrap();
         assert_eq!(log.of("b").len(), 14, "not even the end");
         assert!(b.is_active());
         b.read();
-        stage.run();
+        fixture.run();
         b.read();
-        stage.run();
+        fixture.run();
         let end = ["read 8", "read complete", "inactive", "unregistered", "removed"];
         assert_eq!(log.of("b")[14..], end);
     });
@@ -269,36 +282,36 @@ fn c09_a_local_channel_without_auto_read_reads_only_on_request() {
 
 #[test]
 fn c09_auto_read_switched_off_in_a_round_stops_the_round() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let stops = Record::new("b", &log).on_read(|ctx, msg| {
+        let stops = RecordingHandler::new("b", &log).on_read(|ctx, msg| {
             if msg.get::<String>().is_some_and(|text| text == "2") {
                 ctx.channel().set_auto_read(false);
             }
             Ok(())
         });
-        let (a, b) = stage.pair(Record::new("a", &log), stops);
-        stage.on(0, |here| {
+        let (a, b) = fixture.pair(RecordingHandler::new("a", &log), stops);
+        fixture.on(0, |here| {
             here.with_pipeline(&a, |pipeline| {
                 (1..=4).for_each(|n| pipeline.write(format!("{n}")));
                 pipeline.flush();
             })
         });
         assert_eq!(log.of("b")[3..], ["read 1", "read 2", "read complete"]);
-        stage.on(1, |_| b.set_auto_read(true));
+        fixture.on(1, |_| b.set_auto_read(true));
         assert_eq!(log.of("b")[6..], ["read 3", "read 4", "read complete"]);
     });
 }
 
 #[test]
 fn c09_a_turn_reads_one_round() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = one_sided(stage, &log, unread());
-        stage.on(0, |_| (0..64).for_each(|_| a.send("flood".to_owned())));
+        let (a, b) = pair_with_idle_reader(fixture, &log, without_auto_read());
+        fixture.on(0, |_| (0..64).for_each(|_| a.send("flood".to_owned())));
         b.set_auto_read(true);
         for turn in 1..=4 {
-            stage.bench(1).turn();
+            fixture.bench(1).turn();
             assert_eq!(log.count("b: read flood"), turn * 16);
             assert_eq!(log.count("b: read complete"), turn);
         }
@@ -308,22 +321,26 @@ fn c09_a_turn_reads_one_round() {
 #[test]
 fn c09_two_flooded_channels_of_one_loop_alternate() {
     const MESSAGES: usize = 64;
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
         let mut ends = Vec::new();
         for who in ["x", "y"] {
             let (a, b) = transport::pair();
-            let a = stage.register(0, a, Record::new("writer", &log));
-            let b = stage.register(1, b.options(unread()), Record::new(who, &log));
-            stage.on(0, |_| (0..MESSAGES).for_each(|n| a.send(format!("{n}"))));
+            let a = fixture.register(0, a, RecordingHandler::new("writer", &log));
+            let b = fixture.register(
+                1,
+                b.options(without_auto_read()),
+                RecordingHandler::new(who, &log),
+            );
+            fixture.on(0, |_| (0..MESSAGES).for_each(|n| a.send(format!("{n}"))));
             ends.push((a, b));
         }
         log.take();
         // In one call into a channel: what it leaves behind is done when both read.
         let readers: Vec<_> = ends.iter().map(|(_, b)| b.clone()).collect();
         let begin = || readers.iter().for_each(|b| b.set_auto_read(true));
-        stage.bench(1).here(|here| here.with_pipeline(&readers[0], |_| begin()));
-        stage.run();
+        fixture.bench(1).here(|here| here.with_pipeline(&readers[0], |_| begin()));
+        fixture.run();
         let entries = log.take();
         let rounds: Vec<_> =
             entries.iter().filter_map(|entry| entry.strip_suffix(": read complete")).collect();

@@ -10,7 +10,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, ErrorKind};
 
-use crate::support::{Log, Record, Stage, accept_with, fresh_name};
+use crate::support::{LocalFixture, Log, RecordingHandler, accept_with, fresh_name};
 
 fn local_error(error: &Error) -> LocalError {
     match error.kind() {
@@ -19,29 +19,33 @@ fn local_error(error: &Error) -> LocalError {
     }
 }
 
-fn client(stage: &mut Stage, at: usize, log: &Log) -> Channel {
-    stage.register(at, NewChannel::new(Connection::new()), Record::new("client", log))
+fn client(fixture: &mut LocalFixture, at: usize, log: &Log) -> Channel {
+    fixture.register(at, NewChannel::new(Connection::new()), RecordingHandler::new("client", log))
 }
 
 /// A server that does not accept by itself.
-fn closed_door(stage: &mut Stage, listener: Listener, log: &Log) -> Channel {
+fn server_without_auto_read(fixture: &mut LocalFixture, listener: Listener, log: &Log) -> Channel {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-    stage.register(0, NewChannel::new(listener).options(options), Record::new("server", log))
+    fixture.register(
+        0,
+        NewChannel::new(listener).options(options),
+        RecordingHandler::new("server", log),
+    )
 }
 
 #[test]
 fn c13_an_unknown_name_is_refused_by_name_and_may_be_tried_again() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("later"));
-        let client = client(stage, 1, &log);
+        let client = client(fixture, 1, &log);
         let address = Address::local(name.as_str());
-        let error = stage.outcome(client.connect(address.clone())).unwrap_err();
+        let error = fixture.outcome(client.connect(address.clone())).unwrap_err();
         assert_eq!(error.to_string(), format!("nobody listens at local:{name}"));
         assert_eq!(local_error(&error).kind(), io::ErrorKind::ConnectionRefused);
         assert!(client.is_open() && !client.is_active());
         let listener = Listener::new().listen(name.as_str()).unwrap();
-        let server = closed_door(stage, listener, &log);
-        stage.outcome(client.connect(address.clone())).unwrap();
+        let server = server_without_auto_read(fixture, listener, &log);
+        fixture.outcome(client.connect(address.clone())).unwrap();
         assert!(client.is_active());
         assert_eq!((client.peer_address(), client.local_address()), (Some(address.clone()), None));
         assert_eq!(server.local_address(), Some(address));
@@ -50,55 +54,55 @@ fn c13_an_unknown_name_is_refused_by_name_and_may_be_tried_again() {
 
 #[test]
 fn c13_a_name_in_use_is_refused_by_name_and_free_once_its_server_is_closed() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("one-at-a-time"));
         let address = Address::local(name.as_str());
         let listener = || NewChannel::new(Listener::new());
-        let first = stage.register(0, listener(), Record::new("first", &log));
-        let second = stage.register(1, listener(), Record::new("second", &log));
-        stage.outcome(first.bind(address.clone())).unwrap();
-        let error = stage.outcome(second.bind(address.clone())).unwrap_err();
+        let first = fixture.register(0, listener(), RecordingHandler::new("first", &log));
+        let second = fixture.register(1, listener(), RecordingHandler::new("second", &log));
+        fixture.outcome(first.bind(address.clone())).unwrap();
+        let error = fixture.outcome(second.bind(address.clone())).unwrap_err();
         assert_eq!(error.to_string(), format!("the name local:{name} is in use"));
         assert_eq!(local_error(&error).kind(), io::ErrorKind::AddrInUse);
         assert!(second.is_open() && !second.is_active());
-        stage.outcome(first.close()).unwrap();
-        stage.outcome(second.bind(address)).unwrap();
+        fixture.outcome(first.close()).unwrap();
+        fixture.outcome(second.bind(address)).unwrap();
         assert!(second.is_active());
     });
 }
 
 #[test]
 fn c13_a_full_backlog_refuses_and_has_room_after_an_accept() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("full"));
         let address = Address::local(name.as_str());
         let listener = Listener::new().backlog(2).unwrap().listen(name.as_str()).unwrap();
-        let server = closed_door(stage, listener, &log);
-        let clients: Vec<_> = (0..3).map(|_| client(stage, 1, &log)).collect();
-        stage.outcome(clients[0].connect(address.clone())).unwrap();
-        stage.outcome(clients[1].connect(address.clone())).unwrap();
-        let error = stage.outcome(clients[2].connect(address.clone())).unwrap_err();
+        let server = server_without_auto_read(fixture, listener, &log);
+        let clients: Vec<_> = (0..3).map(|_| client(fixture, 1, &log)).collect();
+        fixture.outcome(clients[0].connect(address.clone())).unwrap();
+        fixture.outcome(clients[1].connect(address.clone())).unwrap();
+        let error = fixture.outcome(clients[2].connect(address.clone())).unwrap_err();
         assert_eq!(
             error.to_string(),
             format!("the backlog of local:{name} is full: 2 connections wait to be accepted")
         );
         assert_eq!(local_error(&error).kind(), io::ErrorKind::ConnectionRefused);
         server.read();
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("server").iter().filter(|entry| entry.starts_with("read ")).count(), 3);
-        stage.outcome(clients[2].connect(address)).unwrap();
+        fixture.outcome(clients[2].connect(address)).unwrap();
     });
 }
 
 #[test]
 fn c13_the_default_backlog_is_as_documented_and_a_backlog_of_zero_is_refused() {
     assert_eq!(Listener::new().backlog(0).unwrap_err(), InvalidOption::Backlog);
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("default"));
         let _server = transport::listen(name.as_str()).unwrap();
         let mut connect = || {
-            let client = client(stage, 1, &log);
-            stage.outcome(client.connect(Address::local(name.as_str())))
+            let client = client(fixture, 1, &log);
+            fixture.outcome(client.connect(Address::local(name.as_str())))
         };
         for _ in 0..DEFAULT_BACKLOG {
             connect().unwrap();
@@ -110,37 +114,37 @@ fn c13_the_default_backlog_is_as_documented_and_a_backlog_of_zero_is_refused() {
 
 #[test]
 fn c13_clients_in_the_backlog_of_a_closing_server_are_closed() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("closing"));
         let address = Address::local(name.as_str());
         let listener = Listener::new().listen(name.as_str()).unwrap();
-        let server = closed_door(stage, listener, &log);
-        let waiting = client(stage, 1, &log);
-        stage.outcome(waiting.connect(address.clone())).unwrap();
+        let server = server_without_auto_read(fixture, listener, &log);
+        let waiting = client(fixture, 1, &log);
+        fixture.outcome(waiting.connect(address.clone())).unwrap();
         waiting.send("never read".to_owned());
-        stage.run();
+        fixture.run();
         assert!(waiting.is_active(), "it is connected, and may write");
-        stage.outcome(server.close()).unwrap();
+        fixture.outcome(server.close()).unwrap();
         assert!(!waiting.is_open());
         assert_eq!(log.of("client")[2..], ["active", "inactive", "unregistered", "removed"]);
-        let late = client(stage, 1, &log);
-        let error = stage.outcome(late.connect(address)).unwrap_err();
+        let late = client(fixture, 1, &log);
+        let error = fixture.outcome(late.connect(address)).unwrap_err();
         assert!(matches!(local_error(&error), LocalError::Refused { .. }));
     });
 }
 
 #[test]
 fn c13_dropping_an_accepted_channel_closes_its_peer() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("dropped"));
         let server = transport::listen(name.as_str()).unwrap();
-        let drops = Record::new("server", &log).on_read(|_, msg| {
+        let drops = RecordingHandler::new("server", &log).on_read(|_, msg| {
             drop(msg);
             Ok(())
         });
-        stage.register(0, server, drops);
-        let client = client(stage, 1, &log);
-        stage.outcome(client.connect(Address::local(name.as_str()))).unwrap();
+        fixture.register(0, server, drops);
+        let client = client(fixture, 1, &log);
+        fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         assert!(!client.is_open());
         assert_eq!(log.of("client")[2..], ["active", "inactive", "unregistered", "removed"]);
     });
@@ -148,40 +152,41 @@ fn c13_dropping_an_accepted_channel_closes_its_peer() {
 
 #[test]
 fn c13_addresses_of_other_transports_are_refused() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
         let ip = Address::from(SocketAddr::from(([127, 0, 0, 1], 80)));
-        let client = client(stage, 0, &log);
-        let error = stage.outcome(client.connect(ip.clone())).unwrap_err();
+        let client = client(fixture, 0, &log);
+        let error = fixture.outcome(client.connect(ip.clone())).unwrap_err();
         assert_eq!(error.to_string(), "127.0.0.1:80 is not a name in this process");
         let from = ConnectTarget::from(Address::local("anything")).from_local(ip.clone());
-        let error = stage.outcome(client.connect(from)).unwrap_err();
+        let error = fixture.outcome(client.connect(from)).unwrap_err();
         assert!(matches!(local_error(&error), LocalError::NotLocal { .. }));
         let server = NewChannel::new(Listener::new());
-        let server = stage.register(0, server, Record::new("server", &log));
-        let error = stage.outcome(server.bind(ip)).unwrap_err();
+        let server = fixture.register(0, server, RecordingHandler::new("server", &log));
+        let error = fixture.outcome(server.bind(ip)).unwrap_err();
         assert_eq!(local_error(&error).kind(), io::ErrorKind::InvalidInput);
-        let error = stage.outcome(client.bind(Address::local("anything"))).unwrap_err();
+        let error = fixture.outcome(client.bind(Address::local("anything"))).unwrap_err();
         assert_eq!(error.to_string(), "the transport `local` cannot be bound");
-        let error = stage.outcome(server.connect(Address::local("anything"))).unwrap_err();
+        let error = fixture.outcome(server.connect(Address::local("anything"))).unwrap_err();
         assert_eq!(error.to_string(), "the transport `local` cannot be connected");
     });
 }
 
 #[test]
 fn c13_an_accepted_channel_knows_its_addresses_and_its_server() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("known"));
         let notes = log.clone();
-        let made = move || Record::new("accepted", &notes);
-        let other = stage.event_loop(1);
-        let accept = Record::new("server", &log).on_read(accept_with(made, Some(other.clone())));
-        let server = stage.register(0, transport::listen(name.as_str()).unwrap(), accept);
-        let client = client(stage, 0, &log);
+        let made = move || RecordingHandler::new("accepted", &notes);
+        let other = fixture.event_loop(1);
+        let accept =
+            RecordingHandler::new("server", &log).on_read(accept_with(made, Some(other.clone())));
+        let server = fixture.register(0, transport::listen(name.as_str()).unwrap(), accept);
+        let client = client(fixture, 0, &log);
         let target = ConnectTarget::from(Address::local(name.as_str()))
             .from_local(Address::local("somewhere"));
-        stage.outcome(client.connect(target)).unwrap();
-        let listed = stage.outcome(other.registered_channels()).unwrap();
+        fixture.outcome(client.connect(target)).unwrap();
+        let listed = fixture.outcome(other.registered_channels()).unwrap();
         let accepted = listed.iter().find(|channel| channel.parent() == Some(&server));
         let accepted = accepted.expect("it was accepted");
         assert_eq!(accepted.local_address(), Some(Address::local(name.as_str())));
@@ -193,11 +198,11 @@ fn c13_an_accepted_channel_knows_its_addresses_and_its_server() {
 
 #[test]
 fn c13_a_server_cannot_be_written_to() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("deaf"));
         let server = transport::listen(name.as_str()).unwrap();
-        let server = stage.register(0, server, Record::new("server", &log));
-        let error = stage.outcome(server.write_and_flush("hello".to_owned())).unwrap_err();
+        let server = fixture.register(0, server, RecordingHandler::new("server", &log));
+        let error = fixture.outcome(server.write_and_flush("hello".to_owned())).unwrap_err();
         assert!(error.to_string().contains("cannot be written"), "{error}");
         assert!(server.is_active(), "and that is all");
     });
@@ -205,24 +210,24 @@ fn c13_a_server_cannot_be_written_to() {
 
 #[test]
 fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("slow"));
         let listener = Listener::new().listen(name.as_str()).unwrap();
         let options =
             ChannelOptions { auto_read: false, reads_per_round: 2, ..ChannelOptions::default() };
         let server = NewChannel::new(listener).options(options);
-        let server = stage.register(0, server, Record::new("server", &log));
+        let server = fixture.register(0, server, RecordingHandler::new("server", &log));
         for _ in 0..5 {
-            let client = client(stage, 1, &log);
-            stage.outcome(client.connect(Address::local(name.as_str()))).unwrap();
+            let client = client(fixture, 1, &log);
+            fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         }
         let accepted = "read waterwheel_channel::channel::new_channel::NewChannel";
         assert_eq!(log.of("server")[3..], [""; 0], "not before it is asked for");
         server.read();
-        stage.run();
+        fixture.run();
         assert_eq!(log.of("server")[3..], [accepted, accepted, "read complete"]);
         server.set_auto_read(true);
-        stage.run();
+        fixture.run();
         assert_eq!(log.count(&format!("server: {accepted}")), 5);
         assert_eq!(log.count("server: read complete"), 3);
     });
@@ -230,16 +235,16 @@ fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
 
 #[test]
 fn c04_a_deregistered_server_accepts_nothing_until_it_is_registered_again() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("away"));
         let server = transport::listen(name.as_str()).unwrap();
-        let server = stage.register(0, server, Record::new("server", &log));
-        stage.outcome(server.deregister()).unwrap();
-        let client = client(stage, 1, &log);
-        stage.outcome(client.connect(Address::local(name.as_str()))).unwrap();
+        let server = fixture.register(0, server, RecordingHandler::new("server", &log));
+        fixture.outcome(server.deregister()).unwrap();
+        let client = client(fixture, 1, &log);
+        fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         assert_eq!(log.of("server").last().unwrap(), "unregistered");
         assert!(client.is_active(), "it waits");
-        stage.outcome(server.register()).unwrap();
+        fixture.outcome(server.register()).unwrap();
         assert_eq!(log.of("server").last().unwrap(), "read complete", "{:?}", log.of("server"));
     });
 }

@@ -5,26 +5,27 @@ use std::time::Duration;
 use waterwheel_channel::local::{self as transport, Connection};
 use waterwheel_channel::{Address, NewChannel};
 
-use crate::support::{Log, PATIENCE, Record, Stage, fresh_name};
+use crate::support::{LocalFixture, Log, PATIENCE, RecordingHandler, fresh_name};
 
 #[test]
 fn l10_a_shutdown_closes_all_channels_at_its_start() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("ending"));
         let server = transport::listen(name.as_str()).unwrap();
-        let server = stage.register(0, server, Record::new("server", &log));
-        let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
-        stage.on(0, |_| {
+        let server = fixture.register(0, server, RecordingHandler::new("server", &log));
+        let (a, b) =
+            fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
+        fixture.on(0, |_| {
             drop(a.write_and_flush("flushed before".to_owned()));
             log.note("a: wrote", a.write("never flushed".to_owned()));
         });
         // Long enough for the channels to be told before the loop is over.
         let quiet = Duration::from_secs(3600);
-        drop(stage.event_loop(0).shutdown_gracefully(quiet, quiet).unwrap());
+        drop(fixture.event_loop(0).shutdown_gracefully(quiet, quiet).unwrap());
         for _ in 0..10 {
-            stage.turn();
+            fixture.turn();
         }
-        let event_loop = stage.event_loop(0);
+        let event_loop = fixture.event_loop(0);
         assert!(event_loop.is_shutting_down() && !event_loop.is_shut_down(), "it is quiet");
         for (channel, who) in [(&server, "server"), (&a, "a")] {
             assert!(!channel.is_open() && channel.closed().is_done());
@@ -44,19 +45,19 @@ fn l10_a_shutdown_closes_all_channels_at_its_start() {
 
 #[test]
 fn l10_each_operation_pending_at_a_shutdown_completes_once() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("refused"));
         let server = transport::listen(name.as_str()).unwrap();
-        let _server = stage.register(1, server, Record::new("server", &log));
+        let _server = fixture.register(1, server, RecordingHandler::new("server", &log));
         let client = NewChannel::new(Connection::new());
-        let client = stage.register(0, client, Record::new("client", &log));
-        let event_loop = stage.event_loop(0);
+        let client = fixture.register(0, client, RecordingHandler::new("client", &log));
+        let event_loop = fixture.event_loop(0);
         drop(event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap());
         log.note("connected", client.connect(Address::local(name.as_str())));
         log.note("wrote", client.write_and_flush(1_u8));
         log.note("closed", client.close());
-        stage.bench(0).until_over();
-        stage.run();
+        fixture.bench(0).until_over();
+        fixture.run();
         let entries = log.take();
         for what in ["connected", "wrote", "closed"] {
             // They came before the channels were closed, and after the shutdown was asked for.

@@ -17,17 +17,19 @@ use waterwheel_testkit::manual::Manual;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// One or two loops, turned by the test.
-pub(crate) struct Stage {
+pub(crate) struct LocalFixture {
     benches: Vec<Bench>,
 }
 
-impl Stage {
+impl LocalFixture {
     /// Plays a scene on one loop and on two, over each driver.
-    pub(crate) fn each(scene: impl Fn(&mut Stage)) {
+    pub(crate) fn on_one_and_two_loops(test: impl Fn(&mut LocalFixture)) {
         let drivers: [&dyn OpenDriver; 2] = [&TaskOnly, &Manual::readiness()];
         for driver in drivers {
             for loops in 1..=2 {
-                scene(&mut Stage { benches: (0..loops).map(|_| Bench::new(driver)).collect() });
+                test(&mut LocalFixture {
+                    benches: (0..loops).map(|_| Bench::new(driver)).collect(),
+                });
             }
         }
     }
@@ -41,7 +43,7 @@ impl Stage {
         self.bench(at).event_loop()
     }
 
-    pub(crate) fn are_apart(&self) -> bool {
+    pub(crate) fn has_two_loops(&self) -> bool {
         self.benches.len() > 1
     }
 
@@ -71,7 +73,12 @@ impl Stage {
     }
 
     /// Registers a channel with a handler that takes notes.
-    pub(crate) fn register(&mut self, at: usize, new: NewChannel, handler: Record) -> Channel {
+    pub(crate) fn register(
+        &mut self,
+        at: usize,
+        new: NewChannel,
+        handler: RecordingHandler,
+    ) -> Channel {
         let registered = self.on(at, |here| {
             here.register_with(new, |edit| {
                 edit.add_last("record", handler)?;
@@ -82,7 +89,11 @@ impl Stage {
     }
 
     /// The ends of a connection, on the first and on the last loop.
-    pub(crate) fn pair(&mut self, one: Record, other: Record) -> (Channel, Channel) {
+    pub(crate) fn pair(
+        &mut self,
+        one: RecordingHandler,
+        other: RecordingHandler,
+    ) -> (Channel, Channel) {
         let (a, b) = waterwheel_channel::local::pair();
         (self.register(0, a, one), self.register(1, b, other))
     }
@@ -146,13 +157,13 @@ impl Log {
 type OnRead = Box<dyn FnMut(&Ctx<'_>, Msg) -> HandlerResult>;
 
 /// The last handler of a pipeline: notes all that happens.
-pub(crate) struct Record {
+pub(crate) struct RecordingHandler {
     who: &'static str,
     log: Log,
     on_read: Option<OnRead>,
 }
 
-impl Record {
+impl RecordingHandler {
     pub(crate) fn new(who: &'static str, log: &Log) -> Self {
         Self { who, log: log.clone(), on_read: None }
     }
@@ -173,7 +184,7 @@ impl Record {
 
 /// Registers what it reads with this loop, with a handler made by `made`.
 pub(crate) fn accept_with(
-    made: impl Fn() -> Record + Send + Clone + 'static,
+    made: impl Fn() -> RecordingHandler + Send + Clone + 'static,
     on: Option<EventLoop>,
 ) -> impl FnMut(&Ctx<'_>, Msg) -> HandlerResult {
     move |ctx, msg| {
@@ -189,7 +200,7 @@ pub(crate) fn accept_with(
     }
 }
 
-impl Handler for Record {
+impl Handler for RecordingHandler {
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.note("added");
         Ok(())
@@ -252,13 +263,13 @@ impl Handler for Record {
 }
 
 /// Loops on threads of their own.
-pub(crate) fn threads(n: usize) -> EventLoopGroup {
+pub(crate) fn threaded_group(n: usize) -> EventLoopGroup {
     EventLoopGroup::builder(TaskOnly).threads(n).build().expect("a group")
 }
 
 /// Shuts a group down, and waits for it.
 #[track_caller]
-pub(crate) fn end(group: &EventLoopGroup) {
+pub(crate) fn shut_down(group: &EventLoopGroup) {
     let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("a sound shutdown");
     ended.wait_timeout(PATIENCE).expect("it terminates");
 }

@@ -14,10 +14,15 @@ use waterwheel_channel::{
     NewChannel,
 };
 
-use crate::support::{Log, PATIENCE, Record, Stage, end, fresh_name, threads};
+use crate::support::{
+    LocalFixture, Log, PATIENCE, RecordingHandler, fresh_name, shut_down, threaded_group,
+};
 
 /// Adds a handler to a channel that is to be registered.
-fn with<H: Handler>(new: NewChannel, made: impl FnOnce() -> H + Send + 'static) -> NewChannel {
+fn with_handler<H: Handler>(
+    new: NewChannel,
+    made: impl FnOnce() -> H + Send + 'static,
+) -> NewChannel {
     new.initialiser(|edit| {
         edit.add_last("handler", made())?;
         Ok(())
@@ -87,10 +92,11 @@ fn c08_a_million_messages_back_and_forth_use_no_stack_and_starve_no_task() {
 
 #[test]
 fn c08_a_local_channel_queues_one_command_for_a_call_from_another_thread_and_none_on_the_loop() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
-        let depth = |stage: &mut Stage, at| stage.bench(at).metrics().queue_depth;
+        let (a, _b) =
+            fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
+        let depth = |fixture: &mut LocalFixture, at| fixture.bench(at).metrics().queue_depth;
         let calls: [fn(&Channel); 9] = [
             |a| drop(a.write("1".to_owned())),
             |a| drop(a.write_and_flush("2".to_owned())),
@@ -104,14 +110,14 @@ fn c08_a_local_channel_queues_one_command_for_a_call_from_another_thread_and_non
         ];
         for (at, call) in calls.into_iter().enumerate() {
             // What was taken is counted as waiting until the loop next settles its count.
-            let before = depth(stage, 0);
+            let before = depth(fixture, 0);
             call(&a);
-            assert_eq!(depth(stage, 0), before + 1, "call {at}");
-            stage.run();
-            let before = depth(stage, 0);
-            stage.bench(0).here(|_| call(&a));
-            assert_eq!(depth(stage, 0), before, "call {at} on the loop");
-            stage.run();
+            assert_eq!(depth(fixture, 0), before + 1, "call {at}");
+            fixture.run();
+            let before = depth(fixture, 0);
+            fixture.bench(0).here(|_| call(&a));
+            assert_eq!(depth(fixture, 0), before, "call {at} on the loop");
+            fixture.run();
         }
         assert_eq!(log.count("b: read 1") + log.count("b: read 2") + log.count("b: read 3"), 6);
     });
@@ -119,16 +125,17 @@ fn c08_a_local_channel_queues_one_command_for_a_call_from_another_thread_and_non
 
 #[test]
 fn c08_many_messages_wake_the_other_loop_once() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, _b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
+        let (a, _b) =
+            fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
         for burst in 1..=3 {
-            let before = stage.bench(1).metrics().queue_depth;
-            stage.bench(0).here(|_| (0..100).for_each(|n| a.send(format!("{n}"))));
-            let apart = usize::from(stage.are_apart());
-            let after = stage.bench(1).metrics().queue_depth;
+            let before = fixture.bench(1).metrics().queue_depth;
+            fixture.bench(0).here(|_| (0..100).for_each(|n| a.send(format!("{n}"))));
+            let apart = usize::from(fixture.has_two_loops());
+            let after = fixture.bench(1).metrics().queue_depth;
             assert_eq!(after, before + apart, "one command, or none");
-            stage.run();
+            fixture.run();
             assert_eq!(log.count("b: read 99"), burst, "all of them");
         }
     });
@@ -136,28 +143,29 @@ fn c08_many_messages_wake_the_other_loop_once() {
 
 #[test]
 fn c08_a_peer_that_does_not_read_is_not_woken() {
-    Stage::each(|stage| {
+    LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
-        let (a, b) = stage.pair(Record::new("a", &log), Record::new("b", &log));
-        stage.on(1, |_| b.set_auto_read(false));
+        let (a, b) =
+            fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
+        fixture.on(1, |_| b.set_auto_read(false));
         // The first message finds the note that it left when it last looked; no further one does.
-        stage.on(0, |_| a.send("1".to_owned()));
-        stage.bench(0).here(|_| a.send("2".to_owned()));
-        assert!(stage.bench(1).hand.is_idle());
+        fixture.on(0, |_| a.send("1".to_owned()));
+        fixture.bench(0).here(|_| a.send("2".to_owned()));
+        assert!(fixture.bench(1).hand.is_idle());
         assert_eq!(log.of("b")[3..], [""; 0]);
     });
 }
 
 /// Notes the thread of each call.
-struct WhichThread(Arc<Mutex<Vec<ThreadId>>>);
+struct RecordsThreads(Arc<Mutex<Vec<ThreadId>>>);
 
-impl WhichThread {
+impl RecordsThreads {
     fn note(&self) {
         self.0.lock().unwrap().push(thread::current().id());
     }
 }
 
-impl Handler for WhichThread {
+impl Handler for RecordsThreads {
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.note();
         Ok(())
@@ -185,7 +193,7 @@ impl Handler for WhichThread {
     }
 }
 
-impl Drop for WhichThread {
+impl Drop for RecordsThreads {
     fn drop(&mut self) {
         self.note();
     }
@@ -193,12 +201,12 @@ impl Drop for WhichThread {
 
 #[test]
 fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
-    let group = threads(2);
+    let group = threaded_group(2);
     let (one, other) = transport::pair();
     let notes = [one, other].map(|new| {
         let notes = Arc::new(Mutex::new(Vec::new()));
         let handler = notes.clone();
-        let channel = group.register(with(new, || WhichThread(handler))).join().unwrap();
+        let channel = group.register(with_handler(new, || RecordsThreads(handler))).join().unwrap();
         let id = channel.event_loop().submit(|| thread::current().id()).unwrap().join().unwrap();
         (channel, id, notes)
     });
@@ -211,7 +219,7 @@ fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
     });
     b.close().join().unwrap();
     a.closed().wait_timeout(PATIENCE).unwrap();
-    end(&group);
+    shut_down(&group);
     for (_, id, notes) in &notes {
         let notes = notes.lock().unwrap();
         assert!(notes.len() >= 5, "{notes:?}");
@@ -228,7 +236,7 @@ struct ReportThrottle {
 }
 
 impl ReportThrottle {
-    fn pour(&mut self, ctx: &Ctx<'_>) {
+    fn write_while_writable(&mut self, ctx: &Ctx<'_>) {
         while ctx.is_writable() && self.next < self.last {
             ctx.write(self.next);
             self.next += 1;
@@ -239,12 +247,12 @@ impl ReportThrottle {
 
 impl Handler for ReportThrottle {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.pour(ctx);
+        self.write_while_writable(ctx);
         Ok(())
     }
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.pour(ctx);
+        self.write_while_writable(ctx);
         Ok(())
     }
 
@@ -262,7 +270,7 @@ impl Handler for ReportThrottle {
 #[test]
 fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
     const MESSAGES: u64 = 100_000;
-    let group = threads(2);
+    let group = threaded_group(2);
     let (done, finished) = mpsc::channel();
     let mut ends = Vec::new();
     for _ in 0..2 {
@@ -270,14 +278,14 @@ fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
         for new in [one, other] {
             let done = done.clone();
             let flood = || ReportThrottle { next: 0, last: MESSAGES, expected: 0, done };
-            ends.push(group.register(with(new, flood)).join().unwrap());
+            ends.push(group.register(with_handler(new, flood)).join().unwrap());
         }
     }
     for _ in &ends {
         assert_eq!(finished.recv_timeout(PATIENCE), Ok(MESSAGES - 1));
     }
     assert!(ends.iter().all(Channel::is_active));
-    end(&group);
+    shut_down(&group);
 }
 
 /// Counts what it reads from each of several writers, which number their messages.
@@ -304,12 +312,12 @@ impl Handler for PerWriter {
 #[test]
 fn c13_two_threads_that_write_to_one_channel_keep_their_order() {
     const MESSAGES: u64 = 50_000;
-    let group = threads(2);
+    let group = threaded_group(2);
     let (one, other) = transport::pair();
     let (done, finished) = mpsc::channel();
     let a = group.register(one).join().unwrap();
     let reader = || PerWriter { expected: [0; 2], left: 2 * MESSAGES, done };
-    let _b = group.register(with(other, reader)).join().unwrap();
+    let _b = group.register(with_handler(other, reader)).join().unwrap();
     thread::scope(|scope| {
         for writer in 0..2_u64 {
             let a = &a;
@@ -321,18 +329,18 @@ fn c13_two_threads_that_write_to_one_channel_keep_their_order() {
         }
     });
     finished.recv_timeout(PATIENCE).unwrap();
-    end(&group);
+    shut_down(&group);
 }
 
 /// Registers what it reads with the next loop of the group, to be read and echoed.
-struct Accept {
+struct RegistersAccepted {
     group: EventLoopGroup,
 }
 
-impl Handler for Accept {
+impl Handler for RegistersAccepted {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let accepted = msg.take::<NewChannel>().expect("a channel");
-        drop(self.group.register(with(accepted, || Echo)));
+        drop(self.group.register(with_handler(accepted, || Echo)));
         Ok(())
     }
 }
@@ -347,9 +355,9 @@ impl Handler for Echo {
 }
 
 /// Tells what it reads, and that it is over.
-struct Tell(mpsc::Sender<Option<u64>>);
+struct ReportsReads(mpsc::Sender<Option<u64>>);
 
-impl Handler for Tell {
+impl Handler for ReportsReads {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let _ = self.0.send(msg.take::<u64>().ok());
         Ok(())
@@ -364,17 +372,18 @@ impl Handler for Tell {
 #[test]
 fn c13_clients_of_several_threads_connect_and_disconnect() {
     const CLIENTS: u64 = 500;
-    let group = threads(2);
+    let group = threaded_group(2);
     let name = fresh_name("busy");
-    let accept = Accept { group: group.clone() };
-    let server = with(transport::listen(name.as_str()).unwrap(), || accept);
+    let accept = RegistersAccepted { group: group.clone() };
+    let server = with_handler(transport::listen(name.as_str()).unwrap(), || accept);
     let server = group.register(server).join().unwrap();
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 for n in 0..CLIENTS {
                     let (tell, told) = mpsc::channel();
-                    let client = with(NewChannel::new(Connection::new()), || Tell(tell));
+                    let client =
+                        with_handler(NewChannel::new(Connection::new()), || ReportsReads(tell));
                     let client = group.register(client).join().unwrap();
                     client.connect(Address::local(name.as_str())).join().unwrap();
                     client.write_and_flush(n).join().unwrap();
@@ -389,13 +398,13 @@ fn c13_clients_of_several_threads_connect_and_disconnect() {
     // Each accepted channel has learned of its client's end.
     let registered = |child: EventLoop| child.registered_channels().join().unwrap().len();
     while group.children().map(registered).sum::<usize>() > 0 {}
-    end(&group);
+    shut_down(&group);
 }
 
 #[test]
 fn l10_a_shutdown_in_the_middle_of_traffic_ends() {
     for _ in 0..20 {
-        let group = threads(2);
+        let group = threaded_group(2);
         let (done, finished) = mpsc::channel();
         let mut ends = Vec::new();
         for _ in 0..4 {
@@ -403,10 +412,10 @@ fn l10_a_shutdown_in_the_middle_of_traffic_ends() {
             for new in [one, other] {
                 let done = done.clone();
                 let flood = || ReportThrottle { next: 0, last: u64::MAX, expected: 0, done };
-                ends.push(group.register(with(new, flood)).join().unwrap());
+                ends.push(group.register(with_handler(new, flood)).join().unwrap());
             }
         }
-        end(&group);
+        shut_down(&group);
         assert!(ends.iter().all(|channel| channel.closed().is_done() && !channel.is_open()));
         drop((done, finished));
     }

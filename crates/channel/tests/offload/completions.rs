@@ -10,10 +10,10 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use crate::support::{Bench, number};
+use crate::support::{OffloadFixture, number};
 
-/// Does with a write what its number says.
-struct Does(Sender<RemoteCompletion>);
+/// ScriptedWrites with a write what its number says.
+struct ScriptedWrites(Sender<RemoteCompletion>);
 
 const PASS: u32 = 0;
 const SUCCEED: u32 = 1;
@@ -23,7 +23,7 @@ const RETURN_ERROR: u32 = 4;
 const FORGET: u32 = 5;
 const KEEP: u32 = 6;
 
-impl RemoteHandler for Does {
+impl RemoteHandler for ScriptedWrites {
     fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
         match number(&msg) {
             PASS => ctx.write_with(msg, done.take()),
@@ -39,7 +39,7 @@ impl RemoteHandler for Does {
     }
 }
 
-fn told(result: Result<(), Error>) -> String {
+fn describe(result: Result<(), Error>) -> String {
     result.map_or_else(|error| error.to_string(), |()| String::from("done"))
 }
 
@@ -58,7 +58,7 @@ struct Writes(Rc<RefCell<Vec<(u32, String)>>>);
 impl Handler for Writes {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         let (what, log) = (number(&event), self.0.clone());
-        ctx.write_then(what, move |result| log.borrow_mut().push((what, told(result))));
+        ctx.write_then(what, move |result| log.borrow_mut().push((what, describe(result))));
         ctx.flush();
         Ok(())
     }
@@ -68,69 +68,69 @@ impl Handler for Writes {
 fn c03_a_completion_on_the_loop_receives_the_outcome_of_the_remote_handler() {
     let log = Rc::new(RefCell::new(Vec::new()));
     let (sender, kept) = channel();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || ScriptedWrites(sender)))?;
         edit.add_last("writes", Writes(log.clone()))?;
         Ok(())
     });
     for (what, _) in EXPECTED {
-        bench.handle().fire_user_event(what);
+        fixture.handle().fire_user_event(what);
     }
-    bench.channel.run();
+    fixture.channel.run();
     assert!(log.borrow().is_empty(), "nothing is told before the handler has had it");
-    bench.settle();
+    fixture.run_until_idle();
     let mut seen = log.take();
     seen.sort_unstable();
-    assert_eq!(seen, EXPECTED.map(|(what, told)| (what, told.to_owned())));
+    assert_eq!(seen, EXPECTED.map(|(what, describe)| (what, describe.to_owned())));
 
-    bench.handle().fire_user_event(KEEP);
-    bench.settle();
+    fixture.handle().fire_user_event(KEEP);
+    fixture.run_until_idle();
     assert!(log.borrow().is_empty());
     let done = kept.recv().unwrap();
     std::thread::spawn(move || done.succeed()).join().unwrap();
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!(log.take(), [(KEEP, String::from("done"))], "told from any thread, later");
 }
 
 #[test]
 fn c03_a_promise_receives_the_outcome_of_the_remote_handler() {
     let (sender, kept) = channel();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || ScriptedWrites(sender)))?;
         Ok(())
     });
     for (what, expected) in EXPECTED {
-        let written = bench.handle().write_and_flush(what);
-        bench.channel.run();
+        let written = fixture.handle().write_and_flush(what);
+        fixture.channel.run();
         assert!(!written.is_done());
-        bench.settle();
-        let told = told(written.join());
+        fixture.run_until_idle();
+        let describe = describe(written.join());
         if what == DROP {
-            assert!(told.contains("was dropped uncompleted"), "{told}");
+            assert!(describe.contains("was dropped uncompleted"), "{describe}");
         } else {
-            assert_eq!(told, expected);
+            assert_eq!(describe, expected);
         }
     }
-    let written = bench.handle().write(KEEP);
-    bench.settle();
+    let written = fixture.handle().write(KEEP);
+    fixture.run_until_idle();
     kept.recv().unwrap().fail(Error::new("late"));
-    assert_eq!(told(written.join()), "late");
+    assert_eq!(describe(written.join()), "late");
 }
 
 #[test]
 fn c03_a_write_cancelled_while_queued_for_the_handler_is_not_sent() {
     let (sender, _kept) = channel();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || ScriptedWrites(sender)))?;
         Ok(())
     });
-    bench.settle();
-    let written = bench.handle().write_and_flush(PASS);
-    bench.channel.run();
+    fixture.run_until_idle();
+    let written = fixture.handle().write_and_flush(PASS);
+    fixture.channel.run();
     assert!(written.cancel());
-    bench.settle();
-    assert_eq!(bench.outbound(), [0; 0]);
-    assert_eq!(bench.handle().pending_bytes(), 0);
+    fixture.run_until_idle();
+    assert_eq!(fixture.outbound(), [0; 0]);
+    assert_eq!(fixture.handle().pending_bytes(), 0);
 }
 
 #[test]
@@ -146,29 +146,29 @@ fn c03_a_remote_handlers_own_writes_have_futures() {
         }
     }
     let (sender, futures) = channel();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("asks", Offloaded::on(executor, || Asks(sender)))?;
         Ok(())
     });
-    bench.handle().fire_user_event(1u32);
-    bench.settle();
-    let told: Vec<_> = futures.try_iter().map(|future| told(future.join())).collect();
-    assert_eq!(told, ["done", "done", "the channel is closed"]);
-    assert_eq!(bench.outbound(), [1]);
+    fixture.handle().fire_user_event(1u32);
+    fixture.run_until_idle();
+    let describe: Vec<_> = futures.try_iter().map(|future| describe(future.join())).collect();
+    assert_eq!(describe, ["done", "done", "the channel is closed"]);
+    assert_eq!(fixture.outbound(), [1]);
 }
 
 #[test]
 fn c03_completions_are_completed_when_the_loop_ends() {
     let log = Rc::new(RefCell::new(Vec::new()));
     let (sender, kept) = channel();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("does", Offloaded::on(executor, || Does(sender)))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || ScriptedWrites(sender)))?;
         edit.add_last("writes", Writes(log.clone()))?;
         Ok(())
     });
-    bench.handle().fire_user_event(KEEP);
-    bench.settle();
-    let Bench { channel, mut remote, .. } = bench;
+    fixture.handle().fire_user_event(KEEP);
+    fixture.run_until_idle();
+    let OffloadFixture { channel, mut remote, .. } = fixture;
     drop(channel);
     assert_eq!(log.take().len(), 1, "failed with the channel");
     kept.recv().unwrap().succeed();

@@ -7,37 +7,37 @@ use waterwheel_executor::EventExecutor;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{Bench, Inner, Recorder, number};
+use crate::support::{Inner, OffloadFixture, Recorder, number};
 
 #[test]
 fn c03_an_offloaded_handler_is_built_and_called_only_by_its_executor() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
         Ok(())
     });
-    bench.channel.write_inbound(1u32);
-    bench.write(2);
-    bench.channel.run();
+    fixture.channel.write_inbound(1u32);
+    fixture.write(2);
+    fixture.channel.run();
     assert_eq!(log.take(), [""; 0], "its executor has not run");
-    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]));
-    bench.remote.run_now();
+    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![], vec![]));
+    fixture.remote.run_now();
     let first = ["remote built", "remote added", "remote registered", "remote active"];
     assert_eq!(log.take()[..4], first);
-    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]), "the loop has not run");
-    bench.settle();
-    assert_eq!((bench.inbound(), bench.outbound()), (vec![1], vec![2]));
+    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![], vec![]), "the loop has not run");
+    fixture.run_until_idle();
+    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![1], vec![2]));
 }
 
 #[test]
 fn c03_every_event_reaches_an_offloaded_handler_in_order() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", &log))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!(
         log.take(),
         [
@@ -49,15 +49,15 @@ fn c03_every_event_reaches_an_offloaded_handler_in_order() {
             "inner active",
         ]
     );
-    bench.channel.on_loop(|channel| {
+    fixture.channel.on_loop(|channel| {
         channel.fire_user_event(1u32);
         channel.send(2u32);
         drop(channel.connect(Address::local("there")));
         drop(channel.bind(Address::local("here")));
     });
-    bench.channel.write_inbound(3u32);
-    bench.channel.on_loop(|channel| drop(channel.deregister()));
-    bench.settle();
+    fixture.channel.write_inbound(3u32);
+    fixture.channel.on_loop(|channel| drop(channel.deregister()));
+    fixture.run_until_idle();
     let expected = [
         "inner write 2",
         "remote user event 1",
@@ -74,36 +74,40 @@ fn c03_every_event_reaches_an_offloaded_handler_in_order() {
         "inner unregistered",
     ];
     assert_eq!(log.take(), expected);
-    bench.channel.on_loop(|channel| drop(channel.disconnect()));
-    bench.settle();
+    fixture.channel.on_loop(|channel| drop(channel.disconnect()));
+    fixture.run_until_idle();
     let expected = ["remote disconnect", "remote inactive", "inner inactive"];
     assert_eq!(log.take()[..3], expected);
 }
 
 /// Cares about nothing.
-struct Silent;
+struct PassThrough;
 
-impl RemoteHandler for Silent {}
+impl RemoteHandler for PassThrough {}
 
 #[test]
 fn c03_an_offloaded_handler_with_default_methods_is_not_skipped() {
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
-    bench.channel.write_inbound(1u32);
-    bench.write(2);
-    bench.channel.run();
-    assert_eq!((bench.inbound(), bench.outbound()), (vec![], vec![]), "they wait for its executor");
-    bench.settle();
-    assert_eq!((bench.inbound(), bench.outbound()), (vec![1], vec![2]));
+    fixture.run_until_idle();
+    fixture.channel.write_inbound(1u32);
+    fixture.write(2);
+    fixture.channel.run();
+    assert_eq!(
+        (fixture.inbound(), fixture.outbound()),
+        (vec![], vec![]),
+        "they wait for its executor"
+    );
+    fixture.run_until_idle();
+    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![1], vec![2]));
 }
 
-/// Answers each request twice, and passes it on in between.
-struct Answers;
+/// AnswersTwice each request twice, and passes it on in between.
+struct AnswersTwice;
 
-impl RemoteHandler for Answers {
+impl RemoteHandler for AnswersTwice {
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         let request = number(&msg);
         ctx.write(request * 10);
@@ -122,18 +126,18 @@ impl RemoteHandler for Answers {
 #[test]
 fn c03_pipelined_requests_are_answered_in_order() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("before", Inner(log.clone()))?;
-        edit.add_last("answers", Offloaded::on(executor, || Answers))?;
+        edit.add_last("answers", Offloaded::on(executor, || AnswersTwice))?;
         edit.add_last("behind", Inner(log.clone()))?;
         Ok(())
     });
-    bench.channel.write_inbound_all((1u32..=3).map(Msg::new));
-    bench.settle();
-    bench.channel.write_inbound(4u32);
-    bench.settle();
-    assert_eq!(bench.outbound(), [10, 11, 20, 21, 30, 31, 40, 41]);
-    assert_eq!(bench.inbound(), [1, 2, 3, 4]);
+    fixture.channel.write_inbound_all((1u32..=3).map(Msg::new));
+    fixture.run_until_idle();
+    fixture.channel.write_inbound(4u32);
+    fixture.run_until_idle();
+    assert_eq!(fixture.outbound(), [10, 11, 20, 21, 30, 31, 40, 41]);
+    assert_eq!(fixture.inbound(), [1, 2, 3, 4]);
     let answers = ["inner write 10", "inner read 1", "inner write 11", "inner write 20"];
     let seen = log.take();
     let first = seen.iter().position(|line| line == answers[0]).unwrap();
@@ -142,58 +146,58 @@ fn c03_pipelined_requests_are_answered_in_order() {
 
 #[test]
 fn c03_more_events_than_a_batch_keep_their_order() {
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     for n in 0..2000 {
-        bench.write(n);
+        fixture.write(n);
     }
-    let before = bench.remote.executor().stats().tasks;
-    bench.settle();
-    assert!(bench.outbound().into_iter().eq(0..2000));
-    let tasks = bench.remote.executor().stats().tasks - before;
+    let before = fixture.remote.executor().stats().tasks;
+    fixture.run_until_idle();
+    assert!(fixture.outbound().into_iter().eq(0..2000));
+    let tasks = fixture.remote.executor().stats().tasks - before;
     assert!((2..=100).contains(&tasks), "{tasks} tasks: many letters each, and not all at once");
 }
 
 #[test]
 fn c03_a_batch_is_one_task_and_other_tasks_run_in_between() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     for n in 0..1000 {
-        bench.write(n);
+        fixture.write(n);
     }
     let other = log.clone();
-    bench.remote.executor().execute(move || other.push("other task")).unwrap();
-    bench.remote.run_now();
-    bench.channel.run();
+    fixture.remote.executor().execute(move || other.push("other task")).unwrap();
+    fixture.remote.run_now();
+    fixture.channel.run();
     assert_eq!(log.take(), ["other task"]);
-    let out = bench.outbound().len();
+    let out = fixture.outbound().len();
     assert!(out > 0 && out < 1000, "{out} went out before");
 }
 
 #[test]
 fn c03_two_offloaded_handlers_in_a_row_keep_the_order() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("first", Offloaded::on(executor, || Silent))?;
-        edit.add_last("second", Offloaded::on(executor, || Answers))?;
-        edit.add_last("third", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("first", Offloaded::on(executor, || PassThrough))?;
+        edit.add_last("second", Offloaded::on(executor, || AnswersTwice))?;
+        edit.add_last("third", Offloaded::on(executor, || PassThrough))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
-    bench.write(7);
-    bench.settle();
-    let mut out = bench.outbound();
+    fixture.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    fixture.write(7);
+    fixture.run_until_idle();
+    let mut out = fixture.outbound();
     out.retain(|answer| *answer != 7);
     assert_eq!(out, [10, 11, 20, 21]);
-    assert_eq!(bench.inbound(), [1, 2]);
+    assert_eq!(fixture.inbound(), [1, 2]);
 }
 
 #[test]
@@ -206,21 +210,21 @@ fn c03_a_context_may_be_kept_and_used_from_another_thread() {
         }
     }
     let (sender, kept) = std::sync::mpsc::channel();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("keeps", Offloaded::on(executor, || Keeps(sender)))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     let ctx = kept.recv().unwrap();
     assert_eq!((ctx.name(), ctx.is_active(), ctx.is_writable()), ("keeps", true, true));
-    assert_eq!((ctx.channel(), ctx.executor()), (bench.handle(), bench.remote.executor()));
+    assert_eq!((ctx.channel(), ctx.executor()), (fixture.handle(), fixture.remote.executor()));
     let writer = std::thread::spawn(move || {
         ctx.write_and_flush(1u32);
         ctx.fire_read(2u32);
     });
     writer.join().unwrap();
-    bench.settle();
-    assert_eq!((bench.outbound(), bench.inbound()), (vec![1], vec![2]));
+    fixture.run_until_idle();
+    assert_eq!((fixture.outbound(), fixture.inbound()), (vec![1], vec![2]));
 }
 
 #[test]
@@ -243,20 +247,20 @@ fn c03_an_error_goes_to_the_handlers_own_error_method() {
     }
     let log = Log::new();
     let fails = log.clone();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("fails", Offloaded::on(executor, || Fails(fails)))?;
         Ok(())
     });
-    bench.channel.write_inbound(1u32);
-    bench.settle();
+    fixture.channel.write_inbound(1u32);
+    fixture.run_until_idle();
     assert_eq!(log.take(), ["own unreadable"]);
-    assert_eq!(bench.channel.read_error().unwrap().to_string(), "unreadable");
-    let reports = bench.reports.take();
+    assert_eq!(fixture.channel.read_error().unwrap().to_string(), "unreadable");
+    let reports = fixture.reports.take();
     assert!(
         reports.len() == 1 && reports[0].contains("`fails` failed, 1 so far: worse"),
         "{reports:?}"
     );
-    assert!(bench.handle().is_open());
+    assert!(fixture.handle().is_open());
 }
 
 /// Makes an error of a text.
@@ -276,7 +280,7 @@ fn c06_an_offloaded_handler_says_its_types_when_it_is_added() {
     let strings =
         Signature::transparent().inbound(TypeTag::list::<String>(), TypeTag::list::<u32>());
     let refused = Embedded::builder().stream().build(|edit| {
-        edit.add_last("silent", Offloaded::on(&executor, || Silent).signed(strings))?;
+        edit.add_last("silent", Offloaded::on(&executor, || PassThrough).signed(strings))?;
         Ok(())
     });
     let error = refused.unwrap_err().to_string();

@@ -7,16 +7,16 @@ use waterwheel_channel::{
 };
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::Bench;
+use crate::support::OffloadFixture;
 
-struct Silent;
+struct PassThrough;
 
-impl RemoteHandler for Silent {}
+impl RemoteHandler for PassThrough {}
 
 /// Takes what is written, and lets nothing out.
-struct Swallows;
+struct DiscardsWrites;
 
-impl RemoteHandler for Swallows {
+impl RemoteHandler for DiscardsWrites {
     fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
         done.take().succeed();
         Ok(())
@@ -33,20 +33,20 @@ fn bytes(n: usize) -> Bytes {
 
 #[test]
 fn c03_writes_queued_for_the_handler_are_pending_bytes() {
-    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
-    let channel = bench.handle();
-    bench.channel.on_loop(|channel| drop(channel.write(bytes(150))));
+    fixture.run_until_idle();
+    let channel = fixture.handle();
+    fixture.channel.on_loop(|channel| drop(channel.write(bytes(150))));
     assert_eq!((channel.pending_bytes(), channel.is_writable()), (150, true));
-    bench.channel.on_loop(|channel| drop(channel.write(bytes(51))));
+    fixture.channel.on_loop(|channel| drop(channel.write(bytes(51))));
     assert_eq!((channel.pending_bytes(), channel.is_writable()), (201, false));
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!((channel.pending_bytes(), channel.is_writable()), (201, false), "in the buffer now");
     channel.flush();
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!((channel.pending_bytes(), channel.is_writable()), (0, true));
 }
 
@@ -54,75 +54,76 @@ fn c03_writes_queued_for_the_handler_are_pending_bytes() {
 fn c03_bytes_that_a_handler_swallows_are_no_longer_pending() {
     let log = Log::new();
     let told = log.clone();
-    struct Tells(Log);
-    impl waterwheel_channel::Handler for Tells {
+    struct LogsWritability(Log);
+    impl waterwheel_channel::Handler for LogsWritability {
         fn on_writability_changed(&mut self, ctx: &waterwheel_channel::Ctx<'_>) -> HandlerResult {
             self.0.push(format!("writable: {}", ctx.is_writable()));
             Ok(())
         }
     }
-    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
-        edit.add_last("tells", Tells(told))?;
-        edit.add_last("swallows", Offloaded::on(executor, || Swallows))?;
+    let mut fixture = OffloadFixture::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("tells", LogsWritability(told))?;
+        edit.add_last("swallows", Offloaded::on(executor, || DiscardsWrites))?;
         Ok(())
     });
-    bench.settle();
-    bench.channel.on_loop(|channel| drop(channel.write(bytes(500))));
-    bench.channel.run();
+    fixture.run_until_idle();
+    fixture.channel.on_loop(|channel| drop(channel.write(bytes(500))));
+    fixture.channel.run();
     assert_eq!(log.take(), ["writable: false"]);
-    bench.settle();
-    let channel = bench.handle();
+    fixture.run_until_idle();
+    let channel = fixture.handle();
     assert_eq!((channel.pending_bytes(), channel.is_writable()), (0, true));
     assert_eq!(log.take(), ["writable: true"]);
 }
 
 #[test]
 fn c03_writes_of_the_handler_are_pending_at_once() {
-    struct Emits;
-    impl RemoteHandler for Emits {
+    struct WritesThree;
+    impl RemoteHandler for WritesThree {
         fn on_user_event(&mut self, ctx: &RemoteCtx, _: Msg) -> HandlerResult {
             ctx.write(bytes(300));
             assert!(!ctx.is_writable());
             Ok(())
         }
     }
-    let mut bench = Bench::with_options(marks(100, 200), |edit, executor| {
-        edit.add_last("emits", Offloaded::on(executor, || Emits))?;
+    let mut fixture = OffloadFixture::with_options(marks(100, 200), |edit, executor| {
+        edit.add_last("emits", Offloaded::on(executor, || WritesThree))?;
         Ok(())
     });
-    bench.settle();
-    let channel = bench.handle();
+    fixture.run_until_idle();
+    let channel = fixture.handle();
     channel.fire_user_event(1u32);
-    bench.channel.run();
-    bench.remote.run_now();
+    fixture.channel.run();
+    fixture.remote.run_now();
     assert_eq!(channel.pending_bytes(), 300, "on its way to the loop");
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!(channel.pending_bytes(), 300, "in the buffer");
     channel.flush();
-    bench.settle();
+    fixture.run_until_idle();
     assert_eq!(channel.pending_bytes(), 0);
-    assert_eq!(bench.reports.take(), [""; 0]);
+    assert_eq!(fixture.reports.take(), [""; 0]);
 }
 
 #[test]
 fn c03_many_writes_of_size_zero_make_the_channel_unwritable() {
-    struct Weightless;
-    impl waterwheel_channel::Message for Weightless {}
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    struct ZeroSized;
+    impl waterwheel_channel::Message for ZeroSized {}
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
-    let channel = bench.handle();
-    let write =
-        |bench: &mut Bench| bench.channel.on_loop(|channel| drop(channel.write(Weightless)));
+    fixture.run_until_idle();
+    let channel = fixture.handle();
+    let write = |fixture: &mut OffloadFixture| {
+        fixture.channel.on_loop(|channel| drop(channel.write(ZeroSized)))
+    };
     for _ in 0..64 {
-        write(&mut bench);
+        write(&mut fixture);
     }
     assert!(channel.is_writable());
-    write(&mut bench);
+    write(&mut fixture);
     assert!(!channel.is_writable(), "the 65th");
-    bench.settle();
+    fixture.run_until_idle();
     assert!(channel.is_writable());
 }
 
@@ -130,47 +131,47 @@ fn c03_many_writes_of_size_zero_make_the_channel_unwritable() {
 fn c03_the_hard_cap_counts_writes_queued_for_the_handler() {
     let marks = WaterMarks::new(100, 200).unwrap().with_hard_cap(300).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
-    let mut bench = Bench::with_options(options, |edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::with_options(options, |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
-    let first = bench.channel.on_loop(|channel| channel.write(bytes(250)));
-    let second = bench.channel.on_loop(|channel| channel.write_and_flush(bytes(51)));
-    bench.channel.run();
+    fixture.run_until_idle();
+    let first = fixture.channel.on_loop(|channel| channel.write(bytes(250)));
+    let second = fixture.channel.on_loop(|channel| channel.write_and_flush(bytes(51)));
+    fixture.channel.run();
     assert!(second.join().unwrap_err().to_string().contains("may: 51 more are refused"));
-    bench.handle().flush();
-    bench.settle();
+    fixture.handle().flush();
+    fixture.run_until_idle();
     first.join().unwrap();
-    assert_eq!(bench.handle().pending_bytes(), 0);
+    assert_eq!(fixture.handle().pending_bytes(), 0);
 }
 
 #[test]
 fn c03_a_slow_handler_holds_reads_back() {
     let options = ChannelOptions { reads_per_round: 16, ..ChannelOptions::default() };
-    let mut bench = Bench::with_options(options, |edit, executor| {
-        edit.add_last("silent", Offloaded::on(executor, || Silent))?;
+    let mut fixture = OffloadFixture::with_options(options, |edit, executor| {
+        edit.add_last("silent", Offloaded::on(executor, || PassThrough))?;
         Ok(())
     });
-    bench.settle();
-    bench.channel.write_inbound_all((0u32..1000).map(Msg::new));
-    assert_eq!(bench.channel.unread(), 1000 - 16, "one round is on its way to the handler");
-    bench.channel.run();
-    assert_eq!(bench.channel.unread(), 1000 - 16, "and no more until it has read them");
-    bench.remote.run_now();
-    bench.channel.run();
-    assert_eq!(bench.channel.unread(), 1000 - 32);
-    bench.settle();
-    assert_eq!(bench.channel.unread(), 0);
-    assert!(bench.inbound().into_iter().eq(0..1000));
+    fixture.run_until_idle();
+    fixture.channel.write_inbound_all((0u32..1000).map(Msg::new));
+    assert_eq!(fixture.channel.unread(), 1000 - 16, "one round is on its way to the handler");
+    fixture.channel.run();
+    assert_eq!(fixture.channel.unread(), 1000 - 16, "and no more until it has read them");
+    fixture.remote.run_now();
+    fixture.channel.run();
+    assert_eq!(fixture.channel.unread(), 1000 - 32);
+    fixture.run_until_idle();
+    assert_eq!(fixture.channel.unread(), 0);
+    assert!(fixture.inbound().into_iter().eq(0..1000));
 }
 
 #[test]
 fn c03_an_offloaded_handler_may_hold_a_read_back() {
-    struct Stingy {
+    struct HoldsReads {
         rounds: u32,
     }
-    impl RemoteHandler for Stingy {
+    impl RemoteHandler for HoldsReads {
         fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
             self.rounds += 1;
             if self.rounds <= 2 {
@@ -180,11 +181,11 @@ fn c03_an_offloaded_handler_may_hold_a_read_back() {
         }
     }
     let options = ChannelOptions { reads_per_round: 10, ..ChannelOptions::default() };
-    let mut bench = Bench::with_options(options, |edit, executor| {
-        edit.add_last("stingy", Offloaded::on(executor, || Stingy { rounds: 0 }))?;
+    let mut fixture = OffloadFixture::with_options(options, |edit, executor| {
+        edit.add_last("stingy", Offloaded::on(executor, || HoldsReads { rounds: 0 }))?;
         Ok(())
     });
-    bench.channel.write_inbound_all((0u32..100).map(Msg::new));
-    bench.settle();
-    assert_eq!(bench.channel.unread(), 80);
+    fixture.channel.write_inbound_all((0u32..100).map(Msg::new));
+    fixture.run_until_idle();
+    assert_eq!(fixture.channel.unread(), 80);
 }

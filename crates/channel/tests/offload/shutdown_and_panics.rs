@@ -5,30 +5,30 @@ use waterwheel_executor::{Error, EventExecutor};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{Bench, Inner, Recorder};
+use crate::support::{Inner, OffloadFixture, Recorder};
 
-fn recorded(log: &Log) -> Bench {
-    let mut bench = Bench::new(|edit, executor| {
+fn recorded(log: &Log) -> OffloadFixture {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", log))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     drop(log.take());
-    bench
+    fixture
 }
 
 #[test]
 fn c03_an_offloaded_handler_receives_the_events_of_a_close_in_order() {
     let log = Log::new();
-    let mut bench = recorded(&log);
-    bench.channel.write_inbound(1u32);
-    let written = bench.channel.on_loop(|channel| channel.write_and_flush(2u32));
-    bench.channel.fail(Error::new("cut"));
-    bench.channel.run();
-    assert!(bench.handle().closed().is_done(), "the future does not wait for the handler");
+    let mut fixture = recorded(&log);
+    fixture.channel.write_inbound(1u32);
+    let written = fixture.channel.on_loop(|channel| channel.write_and_flush(2u32));
+    fixture.channel.fail(Error::new("cut"));
+    fixture.channel.run();
+    assert!(fixture.handle().closed().is_done(), "the future does not wait for the handler");
     drop(log.take());
-    bench.settle();
+    fixture.run_until_idle();
     let expected = [
         "remote read 1",
         "remote read complete",
@@ -48,13 +48,13 @@ fn c03_an_offloaded_handler_receives_the_events_of_a_close_in_order() {
     ];
     assert_eq!(log.take(), expected);
     assert!(written.join().unwrap_err().to_string().contains("closed"));
-    assert_eq!((bench.inbound(), bench.handle().pending_bytes()), (vec![1], 0));
+    assert_eq!((fixture.inbound(), fixture.handle().pending_bytes()), (vec![1], 0));
 }
 
 /// Says when it is removed.
-struct Leaves(&'static str, Log);
+struct LogsRemoval(&'static str, Log);
 
-impl Handler for Leaves {
+impl Handler for LogsRemoval {
     fn on_removed(&mut self, _: &Ctx<'_>) {
         self.1.push(format!("{} removed", self.0));
     }
@@ -63,17 +63,17 @@ impl Handler for Leaves {
 #[test]
 fn c02_handlers_are_removed_from_the_tail_to_the_head_across_executors() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("outer", Leaves("outer", log.clone()))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("outer", LogsRemoval("outer", log.clone()))?;
         edit.add_last("one", Recorder::on(executor, "one", &log))?;
-        edit.add_last("middle", Leaves("middle", log.clone()))?;
+        edit.add_last("middle", LogsRemoval("middle", log.clone()))?;
         edit.add_last("two", Recorder::on(executor, "two", &log))?;
-        edit.add_last("inner", Leaves("inner", log.clone()))?;
+        edit.add_last("inner", LogsRemoval("inner", log.clone()))?;
         Ok(())
     });
-    bench.settle();
-    bench.channel.fail(Error::new("cut"));
-    bench.settle();
+    fixture.run_until_idle();
+    fixture.channel.fail(Error::new("cut"));
+    fixture.run_until_idle();
     let leaves = |line: &String| line.ends_with("removed") || line.ends_with("dropped");
     let left: Vec<String> = log.take().into_iter().filter(leaves).collect();
     let expected = [
@@ -86,27 +86,27 @@ fn c02_handlers_are_removed_from_the_tail_to_the_head_across_executors() {
         "outer removed",
     ];
     assert_eq!(left, expected);
-    assert!(bench.channel.with_pipeline(|_| ()).is_none(), "and the loop has forgotten it");
+    assert!(fixture.channel.with_pipeline(|_| ()).is_none(), "and the loop has forgotten it");
 }
 
 #[test]
 fn c03_a_close_passes_the_handler_after_earlier_writes() {
     let log = Log::new();
-    let mut bench = recorded(&log);
-    let (written, closed) = bench.channel.on_loop(|channel| {
+    let mut fixture = recorded(&log);
+    let (written, closed) = fixture.channel.on_loop(|channel| {
         let written = channel.write_and_flush(1u32);
         (written, channel.close())
     });
-    bench.settle();
+    fixture.run_until_idle();
     written.join().unwrap();
     closed.join().unwrap();
-    assert_eq!(bench.outbound(), [1]);
+    assert_eq!(fixture.outbound(), [1]);
 }
 
-/// Panics when it is told to.
-struct Fragile(Log);
+/// PanicsOnLoopRead when it is told to.
+struct PanicsOnRead(Log);
 
-impl RemoteHandler for Fragile {
+impl RemoteHandler for PanicsOnRead {
     fn on_read(&mut self, _: &RemoteCtx, _: Msg) -> HandlerResult {
         panic!("on purpose");
     }
@@ -121,7 +121,7 @@ impl RemoteHandler for Fragile {
     }
 }
 
-impl Drop for Fragile {
+impl Drop for PanicsOnRead {
     fn drop(&mut self) {
         let here = EventExecutor::current().map(|executor| executor.name().to_owned());
         self.0.push(format!("fragile dropped on {}", here.unwrap_or_default()));
@@ -132,16 +132,16 @@ impl Drop for Fragile {
 fn c03_a_panic_closes_the_channel_and_names_the_handler() {
     let log = Log::new();
     let fragile = log.clone();
-    let mut bench = Bench::new(|edit, executor| {
-        edit.add_last("fragile", Offloaded::on(executor, || Fragile(fragile)))?;
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("fragile", Offloaded::on(executor, || PanicsOnRead(fragile)))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     drop(log.take());
-    bench.channel.write_inbound(1u32);
-    let written = bench.handle().write_and_flush(2u32);
-    bench.settle();
+    fixture.channel.write_inbound(1u32);
+    let written = fixture.handle().write_and_flush(2u32);
+    fixture.run_until_idle();
     let seen = log.take();
     let expected = [
         "inner write 2",
@@ -151,13 +151,13 @@ fn c03_a_panic_closes_the_channel_and_names_the_handler() {
         "inner removed",
     ];
     assert_eq!(seen, expected, "it only gets its destructor, on its executor");
-    let reports = bench.reports.take();
+    let reports = fixture.reports.take();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert!(reports[0].contains("`fragile`") && reports[0].contains("on purpose"), "{reports:?}");
-    assert!(!bench.handle().is_open() && bench.handle().closed().is_done());
+    assert!(!fixture.handle().is_open() && fixture.handle().closed().is_done());
     let error = written.join().unwrap_err().to_string();
     assert!(error.contains("panicked: on purpose"), "{error}");
-    assert_eq!(bench.handle().pending_bytes(), 0);
+    assert_eq!(fixture.handle().pending_bytes(), 0);
 }
 
 #[test]
@@ -171,28 +171,28 @@ fn c03_writes_flushed_before_a_panic_are_sent() {
             Ok(())
         }
     }
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("once", Offloaded::on(executor, || AnswersOnce(false)))?;
         Ok(())
     });
-    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
-    bench.settle();
-    assert_eq!(bench.outbound(), [1]);
-    assert!(!bench.handle().is_open());
+    fixture.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    fixture.run_until_idle();
+    assert_eq!(fixture.outbound(), [1]);
+    assert!(!fixture.handle().is_open());
 }
 
 #[test]
 fn c03_a_panic_while_the_handler_is_built_closes_the_channel() {
     let log = Log::new();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         let build = || -> Recorder { panic!("no plan") };
         edit.add_last("unbuilt", Offloaded::on(executor, build))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
-    assert!(!bench.handle().is_open());
-    let reports = bench.reports.take();
+    fixture.run_until_idle();
+    assert!(!fixture.handle().is_open());
+    let reports = fixture.reports.take();
     assert!(reports.len() == 1 && reports[0].contains("`unbuilt`"), "{reports:?}");
     let expected = ["inner active", "inner inactive", "inner unregistered", "inner removed"];
     assert_eq!(log.take(), expected, "the channel's life goes past the dead");
@@ -212,12 +212,12 @@ fn c03_a_handler_that_cannot_be_added_closes_the_channel_with_an_error() {
     }
     let log = Log::new();
     let refuses = log.clone();
-    let mut bench = Bench::new(|edit, executor| {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("refuses", Offloaded::on(executor, || Refuses(refuses)))?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     let expected = [
         "refuses removed",
         "inner active",
@@ -227,7 +227,7 @@ fn c03_a_handler_that_cannot_be_added_closes_the_channel_with_an_error() {
         "inner removed",
     ];
     assert_eq!(log.take(), expected);
-    assert!(!bench.handle().is_open());
+    assert!(!fixture.handle().is_open());
 }
 
 #[test]
@@ -250,12 +250,12 @@ fn c03_an_executor_that_is_shut_down_refuses_the_handler() {
 #[test]
 fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
     let log = Log::new();
-    let mut bench = recorded(&log);
-    drop(bench.remote.executor().shutdown());
-    bench.remote.run_now();
-    assert!(bench.remote.executor().is_shut_down());
-    let written = bench.handle().write_and_flush(2u32);
-    bench.settle();
+    let mut fixture = recorded(&log);
+    drop(fixture.remote.executor().shutdown());
+    fixture.remote.run_now();
+    assert!(fixture.remote.executor().is_shut_down());
+    let written = fixture.handle().write_and_flush(2u32);
+    fixture.run_until_idle();
     let error = written.join().unwrap_err().to_string();
     let gone = "the executor of the offloaded handler `remote` is gone: task rejected";
     assert!(error.starts_with(gone), "{error}");
@@ -267,30 +267,30 @@ fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
     );
     assert!(seen[2].contains(gone), "{seen:?}");
     assert_eq!(seen[3..], ["inner inactive", "inner unregistered", "inner removed"]);
-    assert!(!bench.handle().is_open());
+    assert!(!fixture.handle().is_open());
 }
 
 #[test]
 fn c03_an_executor_that_shuts_down_finishes_its_queued_events() {
     let log = Log::new();
-    let mut bench = recorded(&log);
+    let mut fixture = recorded(&log);
     for n in 0..500 {
-        bench.write(n);
+        fixture.write(n);
     }
-    drop(bench.remote.executor().shutdown());
-    bench.remote.run_now();
-    bench.channel.run();
-    let out = bench.outbound();
+    drop(fixture.remote.executor().shutdown());
+    fixture.remote.run_now();
+    fixture.channel.run();
+    let out = fixture.outbound();
     assert!(out.iter().copied().eq(0..500), "though no task is accepted: {out:?}");
 }
 
 #[test]
 fn c03_a_handler_whose_executor_does_not_run_does_not_keep_the_loop_from_ending() {
     let log = Log::new();
-    let mut bench = recorded(&log);
-    bench.channel.write_inbound(1u32);
-    let channel = bench.handle();
-    let Bench { channel: embedded, mut remote, .. } = bench;
+    let mut fixture = recorded(&log);
+    fixture.channel.write_inbound(1u32);
+    let channel = fixture.handle();
+    let OffloadFixture { channel: embedded, mut remote, .. } = fixture;
     // Its loop ends here, and its executor has not run.
     drop(embedded);
     assert!(channel.closed().is_done());
@@ -306,10 +306,10 @@ fn c03_a_handler_whose_executor_does_not_run_does_not_keep_the_loop_from_ending(
 #[test]
 fn c03_loop_and_executor_may_be_dropped_in_any_order() {
     let log = Log::new();
-    let bench = recorded(&log);
-    let channel = bench.handle();
+    let fixture = recorded(&log);
+    let channel = fixture.handle();
     drop(channel.write_and_flush(1u32));
-    let Bench { channel: embedded, remote, .. } = bench;
+    let OffloadFixture { channel: embedded, remote, .. } = fixture;
     drop(remote);
     drop(embedded);
     assert!(channel.closed().is_done());
@@ -318,24 +318,24 @@ fn c03_loop_and_executor_may_be_dropped_in_any_order() {
 }
 
 /// A handler on the loop that panics when something comes in.
-struct Panics;
+struct PanicsOnLoopRead;
 
-impl Handler for Panics {
+impl Handler for PanicsOnLoopRead {
     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
         panic!("behind");
     }
 }
 
-fn before_one_that_panics(log: &Log) -> Bench {
-    let mut bench = Bench::new(|edit, executor| {
+fn fixture_before_panicking_handler(log: &Log) -> OffloadFixture {
+    let mut fixture = OffloadFixture::new(|edit, executor| {
         edit.add_last("remote", Recorder::on(executor, "remote", log))?;
-        edit.add_last("panics", Panics)?;
+        edit.add_last("panics", PanicsOnLoopRead)?;
         edit.add_last("inner", Inner(log.clone()))?;
         Ok(())
     });
-    bench.settle();
+    fixture.run_until_idle();
     drop(log.take());
-    bench
+    fixture
 }
 
 const AFTER_THE_PANIC: [&str; 4] =
@@ -344,10 +344,10 @@ const AFTER_THE_PANIC: [&str; 4] =
 #[test]
 fn c03_after_a_panic_of_the_next_handler_the_lifecycle_events_are_complete() {
     let log = Log::new();
-    let mut bench = before_one_that_panics(&log);
-    bench.channel.write_inbound_all((1u32..=2).map(Msg::new));
-    bench.settle();
-    assert!(!bench.handle().is_open());
+    let mut fixture = fixture_before_panicking_handler(&log);
+    fixture.channel.write_inbound_all((1u32..=2).map(Msg::new));
+    fixture.run_until_idle();
+    assert!(!fixture.handle().is_open());
     let mut seen = log.take();
     seen.retain(|line| line.starts_with("inner"));
     assert_eq!(seen, AFTER_THE_PANIC, "what came along with the first is seen to after the panic");
@@ -356,13 +356,13 @@ fn c03_after_a_panic_of_the_next_handler_the_lifecycle_events_are_complete() {
 #[test]
 fn c03_a_panic_of_the_next_handler_does_not_keep_the_slot_of_a_removed_one() {
     let log = Log::new();
-    let mut bench = before_one_that_panics(&log);
-    bench.channel.with_pipeline(|pipeline| {
+    let mut fixture = fixture_before_panicking_handler(&log);
+    fixture.channel.with_pipeline(|pipeline| {
         pipeline.remove("remote").unwrap();
         pipeline.fire_read(1u32);
         pipeline.fire_read(2u32);
     });
-    bench.settle();
+    fixture.run_until_idle();
     let mut seen = log.take();
     seen.retain(|line| line.starts_with("inner"));
     assert_eq!(seen, AFTER_THE_PANIC, "what waited behind the removed handler goes past it");

@@ -11,13 +11,13 @@ use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
 /// An embedded channel and an executor that runs when it is told to.
-pub(crate) struct Bench {
+pub(crate) struct OffloadFixture {
     pub(crate) channel: Embedded,
     pub(crate) remote: ManualExecutor,
     pub(crate) reports: Log,
 }
 
-impl Bench {
+impl OffloadFixture {
     /// A channel whose pipeline is made with the executor at hand.
     pub(crate) fn new(
         make: impl FnOnce(&mut Edit<'_>, &EventExecutor) -> Result<(), Error>,
@@ -38,7 +38,7 @@ impl Bench {
     }
 
     /// Lets both run until there is nothing left to do.
-    pub(crate) fn settle(&mut self) {
+    pub(crate) fn run_until_idle(&mut self) {
         self.channel.run();
         while self.remote.run_now() > 0 {
             self.channel.run();

@@ -17,7 +17,7 @@ use crate::support::number;
 use crate::wire_transport::Wire;
 
 /// Longer than any of this takes: a test that hangs fails instead.
-const AT_MOST: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 fn loops(threads: usize) -> EventLoopGroup {
     EventLoopGroup::builder(TaskOnly).threads(threads).name("io").build().unwrap()
@@ -27,7 +27,7 @@ fn workers(threads: usize) -> EventExecutorGroup {
     EventExecutorGroup::builder().threads(threads).name("worker").build().unwrap()
 }
 
-fn open(
+fn register_channel(
     event_loop: &EventLoop,
     make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error> + Send + 'static,
 ) -> (Channel, Wire, Receiver<u32>) {
@@ -36,49 +36,49 @@ fn open(
     (event_loop.register(new).join().unwrap(), wire, out)
 }
 
-fn end(loops: &EventLoopGroup, workers: &EventExecutorGroup) {
-    loops.shutdown_gracefully(Duration::ZERO, AT_MOST).unwrap().wait_timeout(AT_MOST).unwrap();
-    workers.shutdown_gracefully(Duration::ZERO, AT_MOST).unwrap().wait_timeout(AT_MOST).unwrap();
+fn shut_down(loops: &EventLoopGroup, workers: &EventExecutorGroup) {
+    loops.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().wait_timeout(PATIENCE).unwrap();
+    workers.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().wait_timeout(PATIENCE).unwrap();
 }
 
-/// Says on which threads it was built, called and dropped.
-struct Says(Sender<ThreadId>);
+/// ReportsThread on which threads it was built, called and dropped.
+struct ReportsThread(Sender<ThreadId>);
 
-impl Says {
+impl ReportsThread {
     fn at(group: &EventExecutorGroup, ids: &Sender<ThreadId>) -> Offloaded<Self> {
         let ids = ids.clone();
         Offloaded::new(group, move || {
             ids.send(thread::current().id()).unwrap();
-            Says(ids)
+            ReportsThread(ids)
         })
     }
 
-    fn say(&self) {
+    fn report_thread(&self) {
         self.0.send(thread::current().id()).unwrap();
     }
 }
 
-impl RemoteHandler for Says {
+impl RemoteHandler for ReportsThread {
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
-        self.say();
+        self.report_thread();
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
-        self.say();
+        self.report_thread();
         ctx.flush();
         Ok(())
     }
 
     fn on_removed(&mut self, _: &RemoteCtx) {
-        self.say();
+        self.report_thread();
     }
 }
 
-impl Drop for Says {
+impl Drop for ReportsThread {
     fn drop(&mut self) {
-        self.say();
+        self.report_thread();
     }
 }
 
@@ -89,12 +89,12 @@ fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
     for _ in 0..8 {
         let (ids, said) = channel();
         let (group, one) = (workers.clone(), ids.clone());
-        let (opened, wire, out) = open(&loops.next(), move |edit| {
-            edit.add_last("one", Says::at(&group, &one))?;
-            edit.add_last("two", Says::at(&group, &one))?;
+        let (opened, wire, out) = register_channel(&loops.next(), move |edit| {
+            edit.add_last("one", ReportsThread::at(&group, &one))?;
+            edit.add_last("two", ReportsThread::at(&group, &one))?;
             Ok(())
         });
-        let third = Says::at(&workers, &ids);
+        let third = ReportsThread::at(&workers, &ids);
         drop(ids);
         opened
             .with_pipeline(move |pipeline| pipeline.add_last("three", third))
@@ -103,7 +103,7 @@ fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
             .unwrap();
         wire.send(1u32);
         opened.write_and_flush(2u32).join().unwrap();
-        assert_eq!(out.recv_timeout(AT_MOST).unwrap(), 2);
+        assert_eq!(out.recv_timeout(PATIENCE).unwrap(), 2);
         opened.close().join().unwrap();
         let said: HashSet<_> = said.iter().collect();
         assert_eq!(said.len(), 1, "built, called, removed and dropped on one thread");
@@ -115,7 +115,7 @@ fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
     for id in io {
         assert!(!used.contains(&id.unwrap().join().unwrap()), "none of them a loop's");
     }
-    end(&loops, &workers);
+    shut_down(&loops, &workers);
 }
 
 /// Answers with the same, and counts by it.
@@ -135,11 +135,11 @@ impl RemoteHandler for Echo {
 }
 
 /// Passes everything on.
-struct Silent;
+struct PassThrough;
 
-impl RemoteHandler for Silent {}
+impl RemoteHandler for PassThrough {}
 
-const IN: u32 = 20_000;
+const MESSAGES: u32 = 20_000;
 
 #[test]
 fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
@@ -148,8 +148,8 @@ fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
         .children()
         .map(|event_loop| {
             let group = workers.clone();
-            open(&event_loop, move |edit| {
-                edit.add_last("silent", Offloaded::new(&group, || Silent))?;
+            register_channel(&event_loop, move |edit| {
+                edit.add_last("silent", Offloaded::new(&group, || PassThrough))?;
                 edit.add_last("echo", Offloaded::new(&group, || Echo))?;
                 Ok(())
             })
@@ -158,17 +158,17 @@ fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
     thread::scope(|scope| {
         for (opened, wire, out) in ends {
             let writer = opened.clone();
-            scope.spawn(move || (0..IN).for_each(|n| wire.send(n)));
+            scope.spawn(move || (0..MESSAGES).for_each(|n| wire.send(n)));
             scope.spawn(move || {
-                for n in 0..IN {
-                    writer.send(IN + n);
+                for n in 0..MESSAGES {
+                    writer.send(MESSAGES + n);
                 }
             });
             scope.spawn(move || {
-                let (mut echoed, mut written) = (0, IN);
-                while (echoed, written) != (IN, 2 * IN) {
-                    let n = out.recv_timeout(AT_MOST).unwrap();
-                    let expected = if n < IN { &mut echoed } else { &mut written };
+                let (mut echoed, mut written) = (0, MESSAGES);
+                while (echoed, written) != (MESSAGES, 2 * MESSAGES) {
+                    let n = out.recv_timeout(PATIENCE).unwrap();
+                    let expected = if n < MESSAGES { &mut echoed } else { &mut written };
                     assert_eq!(n, *expected);
                     *expected += 1;
                 }
@@ -176,38 +176,38 @@ fn c03_order_holds_in_both_directions_under_load_from_several_threads() {
             });
         }
     });
-    end(&loops, &workers);
+    shut_down(&loops, &workers);
 }
 
 #[test]
 fn c03_offloaded_handlers_may_be_added_and_removed_while_data_flows() {
     let (loops, workers) = (loops(1), workers(2));
     let group = workers.clone();
-    let (opened, wire, out) = open(&loops.next(), move |edit| {
-        edit.add_last("changing", Offloaded::new(&group, || Silent))?;
+    let (opened, wire, out) = register_channel(&loops.next(), move |edit| {
+        edit.add_last("changing", Offloaded::new(&group, || PassThrough))?;
         edit.add_last("echo", Offloaded::new(&group, || Echo))?;
         Ok(())
     });
     let changed = opened.clone();
     thread::scope(|scope| {
-        scope.spawn(move || (0..IN).for_each(|n| wire.send(n)));
+        scope.spawn(move || (0..MESSAGES).for_each(|n| wire.send(n)));
         let group = workers.clone();
         scope.spawn(move || {
             for _ in 0..200 {
-                let new = Offloaded::new(&group, || Silent);
+                let new = Offloaded::new(&group, || PassThrough);
                 let replaced = changed.with_pipeline(move |pipeline| {
                     pipeline.replace("changing", "changing", new).map(drop)
                 });
                 replaced.join().unwrap().unwrap();
             }
         });
-        for n in 0..IN {
-            assert_eq!(out.recv_timeout(AT_MOST).unwrap(), n);
+        for n in 0..MESSAGES {
+            assert_eq!(out.recv_timeout(PATIENCE).unwrap(), n);
         }
     });
     opened.close().join().unwrap();
     assert_eq!(opened.pending_bytes(), 0);
-    end(&loops, &workers);
+    shut_down(&loops, &workers);
 }
 
 #[test]
@@ -215,15 +215,15 @@ fn c03_a_loop_that_shuts_down_under_load_leaves_no_write_open() {
     for round in 0..20 {
         let (loops, workers) = (loops(1), workers(1));
         let (removed, gone) = channel();
-        struct Tells(Sender<()>);
-        impl RemoteHandler for Tells {
+        struct ReportsRemoval(Sender<()>);
+        impl RemoteHandler for ReportsRemoval {
             fn on_removed(&mut self, _: &RemoteCtx) {
                 self.0.send(()).unwrap();
             }
         }
         let group = workers.clone();
-        let (opened, wire, _out) = open(&loops.next(), move |edit| {
-            edit.add_last("tells", Offloaded::new(&group, || Tells(removed)))?;
+        let (opened, wire, _out) = register_channel(&loops.next(), move |edit| {
+            edit.add_last("tells", Offloaded::new(&group, || ReportsRemoval(removed)))?;
             Ok(())
         });
         let start = Arc::new(Barrier::new(2));
@@ -237,20 +237,20 @@ fn c03_a_loop_that_shuts_down_under_load_leaves_no_write_open() {
         start.wait();
         if round % 2 == 0 {
             loops
-                .shutdown_gracefully(Duration::ZERO, AT_MOST)
+                .shutdown_gracefully(Duration::ZERO, PATIENCE)
                 .unwrap()
-                .wait_timeout(AT_MOST)
+                .wait_timeout(PATIENCE)
                 .unwrap();
         } else {
-            loops.shutdown().wait_timeout(AT_MOST).unwrap();
+            loops.shutdown().wait_timeout(PATIENCE).unwrap();
         }
         for written in writing.join().unwrap() {
-            let ended = written.wait_timeout(AT_MOST);
+            let ended = written.wait_timeout(PATIENCE);
             assert!(ended.is_ok(), "each write is told what became of it");
         }
-        gone.recv_timeout(AT_MOST).unwrap();
-        opened.closed().wait_timeout(AT_MOST).unwrap();
-        end(&loops, &workers);
+        gone.recv_timeout(PATIENCE).unwrap();
+        opened.closed().wait_timeout(PATIENCE).unwrap();
+        shut_down(&loops, &workers);
     }
 }
 
@@ -259,8 +259,8 @@ fn c03_an_executor_group_that_shuts_down_under_load_closes_the_channel() {
     for _ in 0..20 {
         let (loops, workers) = (loops(1), workers(1));
         let group = workers.clone();
-        let (opened, wire, _out) = open(&loops.next(), move |edit| {
-            edit.add_last("silent", Offloaded::new(&group, || Silent))?;
+        let (opened, wire, _out) = register_channel(&loops.next(), move |edit| {
+            edit.add_last("silent", Offloaded::new(&group, || PassThrough))?;
             Ok(())
         });
         let writer = opened.clone();
@@ -269,22 +269,22 @@ fn c03_an_executor_group_that_shuts_down_under_load_closes_the_channel() {
             (0..200u32).for_each(|n| wire.send(n));
             writes
         });
-        workers.shutdown().wait_timeout(AT_MOST).unwrap();
+        workers.shutdown().wait_timeout(PATIENCE).unwrap();
         let writes = writing.join().unwrap();
         // If it was all through before: the next one finds nobody.
         drop(opened.write_and_flush(0u32));
-        opened.closed().wait_timeout(AT_MOST).unwrap();
+        opened.closed().wait_timeout(PATIENCE).unwrap();
         for written in writes {
-            assert!(written.wait_timeout(AT_MOST).is_ok());
+            assert!(written.wait_timeout(PATIENCE).is_ok());
         }
-        end(&loops, &workers);
+        shut_down(&loops, &workers);
     }
 }
 
 #[test]
 fn c03_a_writer_that_waits_for_room_is_notified() {
-    struct Swallows;
-    impl RemoteHandler for Swallows {
+    struct DiscardsWrites;
+    impl RemoteHandler for DiscardsWrites {
         fn write(&mut self, _: &RemoteCtx, _: Msg, done: &mut RemoteCompletion) -> HandlerResult {
             done.take().succeed();
             Ok(())
@@ -297,43 +297,43 @@ fn c03_a_writer_that_waits_for_room_is_notified() {
     }
     let (loops, workers) = (loops(1), workers(1));
     let group = workers.clone();
-    let (opened, _wire, _out) = open(&loops.next(), move |edit| {
-        edit.add_last("swallows", Offloaded::new(&group, || Swallows))?;
+    let (opened, _wire, _out) = register_channel(&loops.next(), move |edit| {
+        edit.add_last("swallows", Offloaded::new(&group, || DiscardsWrites))?;
         Ok(())
     });
     let began = Clock::Monotonic.now();
     let wait_for_room = || {
         while !opened.is_writable() {
             assert!(
-                Clock::Monotonic.now().since(began) < AT_MOST,
+                Clock::Monotonic.now().since(began) < PATIENCE,
                 "nobody has looked since it became lighter"
             );
             thread::yield_now();
         }
     };
     // Every write that makes the channel unwritable is one more chance to miss that it is not so any more.
-    for n in 0..IN {
+    for n in 0..MESSAGES {
         wait_for_room();
         opened.send(n);
     }
     wait_for_room();
-    end(&loops, &workers);
+    shut_down(&loops, &workers);
     assert_eq!(opened.pending_bytes(), 0);
 }
 
 #[test]
 fn c03_a_slow_handler_bounds_the_reads_ahead_of_it() {
-    struct Counts {
+    struct CountsAndWaits {
         waiting: Arc<Barrier>,
         first: bool,
     }
-    impl RemoteHandler for Counts {
+    impl RemoteHandler for CountsAndWaits {
         fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
             if std::mem::take(&mut self.first) {
                 self.waiting.wait(); // The test looks now.
                 self.waiting.wait();
             }
-            if number(&msg) == IN - 1 {
+            if number(&msg) == MESSAGES - 1 {
                 ctx.write_and_flush(msg);
             }
             Ok(())
@@ -342,20 +342,20 @@ fn c03_a_slow_handler_bounds_the_reads_ahead_of_it() {
     let (loops, workers) = (loops(1), workers(1));
     let waiting = Arc::new(Barrier::new(2));
     let (group, shared) = (workers.clone(), waiting.clone());
-    let (opened, wire, out) = open(&loops.next(), move |edit| {
-        let build = move || Counts { waiting: shared, first: true };
+    let (opened, wire, out) = register_channel(&loops.next(), move |edit| {
+        let build = move || CountsAndWaits { waiting: shared, first: true };
         edit.add_last("counts", Offloaded::new(&group, build))?;
         Ok(())
     });
-    (0..IN).for_each(|n| wire.send(n));
+    (0..MESSAGES).for_each(|n| wire.send(n));
     waiting.wait();
     // The loop answers: it has had its chance to read on.
     for _ in 0..100 {
         opened.event_loop().submit(|| ()).unwrap().join().unwrap();
     }
     let unread = wire.unread();
-    assert!(unread >= IN as usize - 32, "{unread} of {IN} are unread");
+    assert!(unread >= MESSAGES as usize - 32, "{unread} of {MESSAGES} are unread");
     waiting.wait();
-    assert_eq!(out.recv_timeout(AT_MOST).unwrap(), IN - 1);
-    end(&loops, &workers);
+    assert_eq!(out.recv_timeout(PATIENCE).unwrap(), MESSAGES - 1);
+    shut_down(&loops, &workers);
 }

@@ -15,16 +15,16 @@ use waterwheel_executor::Error;
 
 /// The test's end. Both ends lock it for a moment.
 #[derive(Clone, Default)]
-pub(crate) struct Wire(Arc<Mutex<State>>);
+pub(crate) struct Wire(Arc<Mutex<WireState>>);
 
 #[derive(Default)]
-struct State {
+struct WireState {
     inbox: VecDeque<Msg>,
     waker: Option<TransportWaker>,
 }
 
 impl Wire {
-    fn with<R>(&self, f: impl FnOnce(&mut State) -> R) -> R {
+    fn with<R>(&self, f: impl FnOnce(&mut WireState) -> R) -> R {
         f(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

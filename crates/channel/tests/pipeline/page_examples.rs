@@ -202,9 +202,9 @@ fn c07_the_marks_are_strict_on_both_sides() {
 }
 
 /// Writes by its context, by the channel, and by its context again.
-struct Mixes;
+struct WritesBothWays;
 
-impl Handler for Mixes {
+impl Handler for WritesBothWays {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         ctx.write(String::from("context"));
         ctx.channel().send(String::from("channel"));
@@ -216,7 +216,7 @@ impl Handler for Mixes {
 #[test]
 fn c05_writes_by_context_and_by_channel_keep_their_order() {
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("mixes", Mixes)?;
+        edit.add_last("mixes", WritesBothWays)?;
         Ok(())
     })
     .unwrap();
@@ -225,16 +225,16 @@ fn c05_writes_by_context_and_by_channel_keep_their_order() {
 }
 
 /// Closes the channel as soon as it is registered, and keeps a log.
-struct Hasty(Log);
+struct ClosesWhenRegistered(Log);
 
-impl Hasty {
+impl ClosesWhenRegistered {
     fn log(&self, what: &str) -> HandlerResult {
         self.0.borrow_mut().push(what.to_owned());
         Ok(())
     }
 }
 
-impl Handler for Hasty {
+impl Handler for ClosesWhenRegistered {
     fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.log("registered")?;
         ctx.close();
@@ -258,7 +258,7 @@ impl Handler for Hasty {
 fn c02_on_active_comes_even_if_the_channel_is_closed_in_on_registered() {
     let log = Log::default();
     let channel = Embedded::new(|edit| {
-        edit.add_last("hasty", Hasty(log.clone()))?;
+        edit.add_last("hasty", ClosesWhenRegistered(log.clone()))?;
         Ok(())
     });
     assert!(!channel.unwrap().channel().is_open());
@@ -266,9 +266,9 @@ fn c02_on_active_comes_even_if_the_channel_is_closed_in_on_registered() {
 }
 
 /// Refuses to be added, or keeps a log of its coming and going.
-struct Picky(Log, bool);
+struct MayRefuse(Log, bool);
 
-impl Handler for Picky {
+impl Handler for MayRefuse {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.borrow_mut().push(format!("{} added", ctx.name()));
         if self.1 { Err(PipelineError::Closed.into()) } else { Ok(()) }
@@ -283,7 +283,7 @@ impl Handler for Picky {
 fn c03_a_handler_that_refuses_to_be_added_is_removed_and_the_rest_of_the_edit_stays() {
     let log = Log::default();
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("old", Picky(log.clone(), false))?;
+        edit.add_last("old", MayRefuse(log.clone(), false))?;
         Ok(())
     })
     .unwrap();
@@ -292,8 +292,8 @@ fn c03_a_handler_that_refuses_to_be_added_is_removed_and_the_rest_of_the_edit_st
     let edited = channel.with_pipeline(move |pipeline| {
         let edited = pipeline.edit(|edit| {
             edit.remove("old")?;
-            edit.add_last("refuses", Picky(inside.clone(), true))?;
-            edit.add_last("stays", Picky(inside.clone(), false))
+            edit.add_last("refuses", MayRefuse(inside.clone(), true))?;
+            edit.add_last("stays", MayRefuse(inside.clone(), false))
         });
         (edited.unwrap_err().to_string(), pipeline.names())
     });

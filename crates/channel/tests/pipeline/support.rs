@@ -16,36 +16,40 @@ use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::{Log, show};
 
 /// An embedded channel whose handlers write in a log.
-pub(crate) struct Bench {
+pub(crate) struct PipelineFixture {
     pub(crate) log: Log,
     pub(crate) reports: Log,
     channel: Embedded,
 }
 
 /// A channel with this pipeline. What its handlers are told at first is in the log.
-pub(crate) fn bench(make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>) -> Bench {
-    bench_with(Embedded::builder(), make)
+pub(crate) fn fixture(
+    make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
+) -> PipelineFixture {
+    fixture_with(Embedded::builder(), make)
 }
 
 /// The same, of another kind.
-pub(crate) fn bench_with(
+pub(crate) fn fixture_with(
     builder: EmbeddedBuilder,
     make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
-) -> Bench {
+) -> PipelineFixture {
     let (log, reports) = (Log::new(), Log::new());
     let channel = builder.reporter(Arc::new(reports.clone())).build(|edit| make(edit, &log));
-    Bench { channel: channel.expect("it can be built"), log, reports }
+    PipelineFixture { channel: channel.expect("it can be built"), log, reports }
 }
 
 /// The same, after its handlers were told all they are told at first.
-pub(crate) fn quiet(make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>) -> Bench {
-    let mut bench = bench(make);
-    bench.run();
-    drop(bench.log.take());
-    bench
+pub(crate) fn started_fixture(
+    make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
+) -> PipelineFixture {
+    let mut fixture = fixture(make);
+    fixture.run();
+    drop(fixture.log.take());
+    fixture
 }
 
-impl Bench {
+impl PipelineFixture {
     /// What went out since this was last asked.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.read_outbound_any()).map(|msg| show(&msg)).collect()
@@ -68,7 +72,7 @@ impl Bench {
         label: &str,
         make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Result<Channel, Error> {
-        let sink = Sink { log: self.log.clone(), label: label.to_owned() };
+        let sink = LoggingTransport { log: self.log.clone(), label: label.to_owned() };
         let made = self.on_loop(|_| {
             let here = LocalLoop::current().expect("this is its loop");
             here.register_with(NewChannel::new(sink), make)
@@ -89,7 +93,7 @@ impl Bench {
     }
 }
 
-impl Deref for Bench {
+impl Deref for PipelineFixture {
     type Target = Embedded;
 
     fn deref(&self) -> &Embedded {
@@ -97,7 +101,7 @@ impl Deref for Bench {
     }
 }
 
-impl DerefMut for Bench {
+impl DerefMut for PipelineFixture {
     fn deref_mut(&mut self) -> &mut Embedded {
         &mut self.channel
     }
@@ -113,9 +117,9 @@ const TIMER: Duration = Duration::from_secs(10);
 
 /// Lets each moment in a handler's life come, if it lives that long. The first one is to hold the
 /// disconnect: that would close the channel.
-pub(crate) fn let_everything_happen(bench: &mut Bench) {
-    bench.write_inbound(text("in"));
-    bench.on_loop(|channel| {
+pub(crate) fn trigger_every_method(fixture: &mut PipelineFixture) {
+    fixture.write_inbound(text("in"));
+    fixture.on_loop(|channel| {
         channel.fire_user_event(text("event"));
         drop(channel.bind(Address::local("here")));
         drop(channel.connect(Address::local("there")));
@@ -125,11 +129,11 @@ pub(crate) fn let_everything_happen(bench: &mut Bench) {
         drop(channel.deregister());
         drop(channel.register());
     });
-    bench.on_loop(|channel| drop(channel.shutdown_output()));
-    bench.with_pipeline(|pipeline| pipeline.fire_error(error("error")));
-    bench.advance(TIMER);
-    bench.on_loop(|channel| drop(channel.disconnect()));
-    bench.close();
+    fixture.on_loop(|channel| drop(channel.shutdown_output()));
+    fixture.with_pipeline(|pipeline| pipeline.fire_error(error("error")));
+    fixture.advance(TIMER);
+    fixture.on_loop(|channel| drop(channel.disconnect()));
+    fixture.close();
 }
 
 /// A message of bytes.
@@ -147,17 +151,17 @@ pub(crate) fn error(text: &str) -> Error {
 }
 
 /// A message that weighs nothing.
-pub(crate) struct Weightless;
+pub(crate) struct ZeroSized;
 
-impl Message for Weightless {}
+impl Message for ZeroSized {}
 
 /// A transport that writes in the log. It keeps neither messages nor errors that nobody has dealt with.
-struct Sink {
+struct LoggingTransport {
     log: Log,
     label: String,
 }
 
-impl Transport for Sink {
+impl Transport for LoggingTransport {
     fn name(&self) -> &'static str {
         "sink"
     }

@@ -5,56 +5,56 @@ use waterwheel_channel::driver::OpenDriver;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::faulty::DriverCall;
 
-use crate::support::{Line, both};
+use crate::support::{StreamFixture, over_both_drivers};
 
 #[test]
 fn c05_write_and_flush_then_close_delivers_also_when_completions_come_late() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.write(0, "hello", true);
-        line.here(|channel| drop(channel.close()));
-        line.run();
-        assert_eq!(line.peer.received(), "hello");
-        assert_eq!(line.told(), [(0, true)]);
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.write(0, "hello", true);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.run();
+        assert_eq!(fixture.peer.received(), "hello");
+        assert_eq!(fixture.write_outcomes(), [(0, true)]);
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
         let name = manual.open().unwrap().name();
-        assert_eq!(line.channel.pending_bytes(), 0, "{name}");
+        assert_eq!(fixture.channel.pending_bytes(), 0, "{name}");
     });
 }
 
 #[test]
 fn c05_a_close_waits_for_flushed_bytes_behind_a_write_in_flight() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.write(0, "first ", true);
-        line.write(1, "second ", true);
-        line.write(2, "third", true);
-        line.write(3, "never flushed", false);
-        line.here(|channel| drop(channel.close()));
-        line.write(4, "after the close", true);
-        line.run();
-        assert_eq!(line.peer.received(), "first second third");
-        let mut told = line.told();
-        told.sort_unstable();
-        assert_eq!(told, [(0, true), (1, true), (2, true), (3, false), (4, false)]);
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.write(0, "first ", true);
+        fixture.write(1, "second ", true);
+        fixture.write(2, "third", true);
+        fixture.write(3, "never flushed", false);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.write(4, "after the close", true);
+        fixture.run();
+        assert_eq!(fixture.peer.received(), "first second third");
+        let mut write_outcomes = fixture.write_outcomes();
+        write_outcomes.sort_unstable();
+        assert_eq!(write_outcomes, [(0, true), (1, true), (2, true), (3, false), (4, false)]);
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
     });
 }
 
 #[test]
 fn c05_a_close_does_not_wait_for_a_peer_that_reads_nothing() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(3);
-        line.write(0, "hello", true);
-        line.write(1, "world", true);
-        line.here(|channel| drop(channel.close()));
-        line.run();
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
-        assert_eq!(line.peer.received(), "hel");
-        assert_eq!(line.told(), [(0, false), (1, false)]);
-        assert_eq!(line.channel.pending_bytes(), 0);
-        assert!(line.bench.faults.calls(DriverCall::Write) <= 4);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(3);
+        fixture.write(0, "hello", true);
+        fixture.write(1, "world", true);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.run();
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
+        assert_eq!(fixture.peer.received(), "hel");
+        assert_eq!(fixture.write_outcomes(), [(0, false), (1, false)]);
+        assert_eq!(fixture.channel.pending_bytes(), 0);
+        assert!(fixture.bench.faults.calls(DriverCall::Write) <= 4);
     });
 }
 
@@ -75,15 +75,15 @@ fn c05_a_close_waits_for_more_parts_than_one_flush_takes() {
 
 #[test]
 fn c05_a_reset_ends_a_close_that_waits() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
         manual.hold_completions();
-        line.write(0, "hello", true);
-        line.here(|channel| drop(channel.close()));
-        line.peer.reset();
+        fixture.write(0, "hello", true);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.peer.reset();
         manual.release();
-        line.run();
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
-        assert_eq!(line.told().len(), 1);
+        fixture.run();
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
+        assert_eq!(fixture.write_outcomes().len(), 1);
     });
 }

@@ -12,12 +12,12 @@ use waterwheel_testkit::faulty::{DriverCall, FailTimes};
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, PendingConnect};
 
-use crate::support::{Line, Log, Probe, both};
+use crate::support::{Log, RecordingHandler, StreamFixture, over_both_drivers};
 
-/// Connects as soon as it can, and notes what came of it.
-struct Connects(Log);
+/// ConnectsWhenRegistered as soon as it can, and notes what came of it.
+struct ConnectsWhenRegistered(Log);
 
-impl Handler for Connects {
+impl Handler for ConnectsWhenRegistered {
     fn interest(&self) -> Events {
         Events::REGISTERED
     }
@@ -29,13 +29,13 @@ impl Handler for Connects {
                 .map_or_else(|error| format!("not connected: {error}"), |()| "connected".into());
             log.borrow_mut().push(text);
         };
-        ctx.connect_with(ConnectTarget::from(nowhere()), Completion::local(note));
+        ctx.connect_with(ConnectTarget::from(unused_address()), Completion::local(note));
         ctx.fire_registered();
         Ok(())
     }
 }
 
-fn nowhere() -> SocketAddr {
+fn unused_address() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
@@ -43,8 +43,8 @@ fn dial(manual: &Manual) -> (Bench, Channel, PendingConnect, Log) {
     let mut bench = Bench::new(manual);
     let log = Log::default();
     let add = |edit: &mut Edit<'_>| {
-        edit.add_last("probe", Probe::new(&log))?;
-        edit.add_first("connects", Connects(log.clone()))?;
+        edit.add_last("probe", RecordingHandler::new(&log))?;
+        edit.add_first("connects", ConnectsWhenRegistered(log.clone()))?;
         Ok(())
     };
     let sockets = manual.sockets();
@@ -57,9 +57,9 @@ fn dial(manual: &Manual) -> (Bench, Channel, PendingConnect, Log) {
 
 #[test]
 fn c02_the_connect_of_a_stream_completes_before_on_active() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let (mut bench, channel, dial, log) = dial(&manual);
-        assert_eq!((dial.target(), channel.is_active()), (Some(nowhere()), false));
+        assert_eq!((dial.target(), channel.is_active()), (Some(unused_address()), false));
         let peer = dial.accept();
         peer.send("early");
         bench.turns(5);
@@ -72,13 +72,13 @@ fn c02_the_connect_of_a_stream_completes_before_on_active() {
 #[test]
 fn c02_a_refused_connect_closes_a_channel_that_never_was_active() {
     for why in [ErrorKind::ConnectionRefused, ErrorKind::ConnectionReset] {
-        both(|manual| {
+        over_both_drivers(|manual| {
             let (mut bench, channel, dial, log) = dial(&manual);
             dial.refuse(why);
             bench.turns(5);
             let refused = format!(
                 "not connected: cannot connect to {}: {}",
-                nowhere(),
+                unused_address(),
                 std::io::Error::from(why)
             );
             let order = ["added", "registered", &*refused, "unregistered", "removed"];
@@ -90,7 +90,7 @@ fn c02_a_refused_connect_closes_a_channel_that_never_was_active() {
 
 #[test]
 fn c02_a_close_fails_the_connect_that_is_under_way() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let (mut bench, channel, dial, log) = dial(&manual);
         bench.here(|_| drop(channel.close()));
         bench.turns(5);
@@ -107,90 +107,90 @@ fn c02_a_close_fails_the_connect_that_is_under_way() {
 }
 
 /// It is closed because it was reset, and everybody knows.
-fn assert_reset(line: &Line, told: &[(usize, bool)]) {
-    let log = line.taken_log();
+fn assert_reset(fixture: &StreamFixture, write_outcomes: &[(usize, bool)]) {
+    let log = fixture.take_log();
     let end: Vec<&str> = log.iter().rev().take(3).rev().map(String::as_str).collect();
     assert_eq!(end, ["inactive", "unregistered", "removed"], "{log:?}");
     assert_eq!(log.iter().filter(|entry| *entry == "inactive").count(), 1, "{log:?}");
-    assert_eq!(line.told(), told);
-    assert!(line.channel.closed().is_done() && line.peer.is_closed());
-    assert_eq!(line.channel.pending_bytes(), 0);
+    assert_eq!(fixture.write_outcomes(), write_outcomes);
+    assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
+    assert_eq!(fixture.channel.pending_bytes(), 0);
 }
 
 #[test]
 fn c02_a_reset_in_the_middle_of_a_read_closes_the_channel() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let options = ChannelOptions::default();
-        let mut line = Line::with(&manual, &manual, options, |_, peer| peer.reset());
-        line.peer.send("hello");
-        line.run();
-        let log = line.log.borrow().clone();
+        let mut fixture = StreamFixture::with(&manual, &manual, options, |_, peer| peer.reset());
+        fixture.peer.send("hello");
+        fixture.run();
+        let log = fixture.log.borrow().clone();
         assert!(log.contains(&"read 5".into()), "{log:?}");
         assert!(log.iter().any(|entry| entry.starts_with("error connection reset")), "{log:?}");
-        assert_reset(&line, &[]);
+        assert_reset(&fixture, &[]);
     });
 }
 
 #[test]
 fn c02_a_reset_fails_writes_that_were_not_flushed() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.write(0, "hello", false);
-        line.peer.reset();
-        line.run();
-        assert_reset(&line, &[(0, false)]);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.write(0, "hello", false);
+        fixture.peer.reset();
+        fixture.run();
+        assert_reset(&fixture, &[(0, false)]);
     });
 }
 
 #[test]
 fn c02_a_reset_fails_the_flush_that_meets_it() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.write(0, "hello", false);
-        line.write(1, "world", false);
-        line.peer.reset();
-        line.here(|channel| channel.flush());
-        line.write(2, "late", true);
-        line.run();
-        assert_eq!(line.told().len(), 3);
-        let mut told = line.told();
-        told.sort_unstable();
-        assert_eq!(told, [(0, false), (1, false), (2, false)]);
-        let told = line.told();
-        assert_reset(&line, &told);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.write(0, "hello", false);
+        fixture.write(1, "world", false);
+        fixture.peer.reset();
+        fixture.on_loop(|channel| channel.flush());
+        fixture.write(2, "late", true);
+        fixture.run();
+        assert_eq!(fixture.write_outcomes().len(), 3);
+        let mut write_outcomes = fixture.write_outcomes();
+        write_outcomes.sort_unstable();
+        assert_eq!(write_outcomes, [(0, false), (1, false), (2, false)]);
+        let write_outcomes = fixture.write_outcomes();
+        assert_reset(&fixture, &write_outcomes);
     });
 }
 
 #[test]
 fn c02_a_reset_fails_a_write_that_waits_for_room() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(3);
-        line.write(0, "abc", true);
-        line.run();
-        line.write(1, "hello", true);
-        line.run();
-        line.peer.reset();
-        line.run();
-        assert_reset(&line, &[(0, true), (1, false)]);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(3);
+        fixture.write(0, "abc", true);
+        fixture.run();
+        fixture.write(1, "hello", true);
+        fixture.run();
+        fixture.peer.reset();
+        fixture.run();
+        assert_reset(&fixture, &[(0, true), (1, false)]);
     });
 }
 
 #[test]
 fn c02_what_fails_after_a_broken_write_says_why() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
-        let (first, second) = line.here(|channel| {
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
+        let (first, second) = fixture.on_loop(|channel| {
             (
                 channel.write_and_flush(bytes::Bytes::from("x")),
                 channel.write(bytes::Bytes::from("y")),
             )
         });
-        line.run();
+        fixture.run();
         let error = first.join().unwrap_err().to_string();
         assert!(error.starts_with("the channel is closed: ") && error.contains("pipe"), "{error}");
         assert!(second.join().is_err());
-        assert_reset(&line, &[]);
+        assert_reset(&fixture, &[]);
     });
 }

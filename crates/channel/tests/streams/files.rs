@@ -14,18 +14,18 @@ use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Manual;
 use waterwheel_testkit::temp_file::TempFile;
 
-use crate::support::{Line, both};
+use crate::support::{StreamFixture, over_both_drivers};
 
 /// Reads all there is, as long as there is more.
-fn all(line: &mut Line) -> Vec<u8> {
-    let mut all = Vec::new();
+fn receive_all(fixture: &mut StreamFixture) -> Vec<u8> {
+    let mut receive_all = Vec::new();
     loop {
-        line.run();
-        let more = line.peer.received();
+        fixture.run();
+        let more = fixture.peer.received();
         if more.is_empty() {
-            return all;
+            return receive_all;
         }
-        all.extend(more);
+        receive_all.extend(more);
     }
 }
 
@@ -33,24 +33,27 @@ fn all(line: &mut Line) -> Vec<u8> {
 fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
     let temp_file = TempFile::new(3 * FILE_COPY_CHUNK + 17);
     for limit in [1000, 64 * 1024, 1 << 20] {
-        both(|manual| {
-            let mut line = Line::new(&manual);
-            line.peer.set_limit(limit);
-            line.write(0, "head ", false);
-            line.write_msg(1, temp_file.region(5..), false);
-            line.write(2, " between ", false);
-            line.write_msg(3, temp_file.region(0..10), false);
-            line.write_msg(4, temp_file.region(7..7), false);
-            line.write_msg(5, temp_file.region(20..21), false);
-            line.write(6, " tail", true);
+        over_both_drivers(|manual| {
+            let mut fixture = StreamFixture::new(&manual);
+            fixture.peer.set_limit(limit);
+            fixture.write(0, "head ", false);
+            fixture.write_msg(1, temp_file.region(5..), false);
+            fixture.write(2, " between ", false);
+            fixture.write_msg(3, temp_file.region(0..10), false);
+            fixture.write_msg(4, temp_file.region(7..7), false);
+            fixture.write_msg(5, temp_file.region(20..21), false);
+            fixture.write(6, " tail", true);
             let text = temp_file.contents();
             let parts: [&[u8]; 6] =
                 [b"head ", &text[5..], b" between ", &text[..10], &text[20..21], b" tail"];
-            assert!(all(&mut line) == parts.concat(), "at a limit of {limit}");
-            assert_eq!(line.told(), (0..7).map(|number| (number, true)).collect::<Vec<_>>());
-            assert_eq!(line.channel.pending_bytes(), 0);
+            assert!(receive_all(&mut fixture) == parts.concat(), "at a limit of {limit}");
+            assert_eq!(
+                fixture.write_outcomes(),
+                (0..7).map(|number| (number, true)).collect::<Vec<_>>()
+            );
+            assert_eq!(fixture.channel.pending_bytes(), 0);
             let sent = parts.concat().len() as u64;
-            assert_eq!(line.channel.event_loop().metrics().bytes_written, sent);
+            assert_eq!(fixture.channel.event_loop().metrics().bytes_written, sent);
         });
     }
 }
@@ -58,39 +61,39 @@ fn c07_files_and_bytes_arrive_in_the_order_they_were_written() {
 #[test]
 fn c07_the_pending_bytes_of_a_file_stay_the_same_until_its_last_byte_is_sent() {
     let temp_file = TempFile::new(100_000);
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(10_000);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(10_000);
         for number in 0..8 {
-            line.write_msg(number, temp_file.region(0..100_000), false);
+            fixture.write_msg(number, temp_file.region(0..100_000), false);
         }
         let eight = 8 * FileRegion::PENDING_BYTES;
-        assert_eq!((line.channel.pending_bytes(), line.channel.is_writable()), (eight, true));
-        line.write_msg(8, temp_file.region(0..100_000), true);
-        assert!(!line.channel.is_writable());
+        assert_eq!((fixture.channel.pending_bytes(), fixture.channel.is_writable()), (eight, true));
+        fixture.write_msg(8, temp_file.region(0..100_000), true);
+        assert!(!fixture.channel.is_writable());
         let mut read = 0;
         while read < 90_000 {
             assert_eq!(
-                (line.told().len(), line.channel.pending_bytes()),
+                (fixture.write_outcomes().len(), fixture.channel.pending_bytes()),
                 (0, 9 * FileRegion::PENDING_BYTES)
             );
-            line.run();
-            read += line.peer.received().len();
-            line.run();
+            fixture.run();
+            read += fixture.peer.received().len();
+            fixture.run();
         }
-        assert_eq!(line.told(), [(0, true)]);
-        line.peer.set_limit(1 << 20);
-        assert_eq!(read + all(&mut line).len(), 900_000);
-        assert!(line.channel.is_writable());
+        assert_eq!(fixture.write_outcomes(), [(0, true)]);
+        fixture.peer.set_limit(1 << 20);
+        assert_eq!(read + receive_all(&mut fixture).len(), 900_000);
+        assert!(fixture.channel.is_writable());
     });
 }
 
 #[test]
 fn c07_a_file_that_is_cancelled_before_its_flush_is_not_sent() {
     let temp_file = TempFile::new(1000);
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        let cancelled = line.here(|channel| {
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        let cancelled = fixture.on_loop(|channel| {
             drop(channel.write(Bytes::from_static(b"a")));
             let first = channel.write(temp_file.region(0..10));
             drop(channel.write(Bytes::from_static(b"b")));
@@ -99,9 +102,15 @@ fn c07_a_file_that_is_cancelled_before_its_flush_is_not_sent() {
             (first.cancel(), last.cancel())
         });
         assert_eq!(cancelled, (true, true));
-        line.write(0, "c", true);
-        assert_eq!(all(&mut line), [b"ab", &temp_file.contents()[10..20], b"c"].concat());
-        assert_eq!((line.told(), line.channel.pending_bytes()), (vec![(0, true)], 0));
+        fixture.write(0, "c", true);
+        assert_eq!(
+            receive_all(&mut fixture),
+            [b"ab", &temp_file.contents()[10..20], b"c"].concat()
+        );
+        assert_eq!(
+            (fixture.write_outcomes(), fixture.channel.pending_bytes()),
+            (vec![(0, true)], 0)
+        );
     });
 }
 
@@ -109,16 +118,16 @@ fn c07_a_file_that_is_cancelled_before_its_flush_is_not_sent() {
 fn c07_a_truncated_file_fails_its_write_and_closes_the_channel() {
     let cases: [(u64, usize); 3] = [(0, 0), (3000, 3000), (4999, 4999)];
     for (cut, sent) in cases {
-        both(|manual| {
-            let mut line = Line::new(&manual);
+        over_both_drivers(|manual| {
+            let mut fixture = StreamFixture::new(&manual);
             let temp_file = TempFile::new(5000);
-            let written = line.here(|channel| channel.write(temp_file.region(..)));
-            line.write(1, "behind it", false);
+            let written = fixture.on_loop(|channel| channel.write(temp_file.region(..)));
+            fixture.write(1, "behind it", false);
             temp_file.set_len(cut);
-            line.here(|channel| channel.flush());
-            let arrived = all(&mut line);
-            assert_eq!((arrived.len(), line.told()), (sent, vec![(1, false)]));
-            assert!(line.channel.closed().is_done() && line.peer.is_closed());
+            fixture.on_loop(|channel| channel.flush());
+            let arrived = receive_all(&mut fixture);
+            assert_eq!((arrived.len(), fixture.write_outcomes()), (sent, vec![(1, false)]));
+            assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
             let said = written.join().unwrap_err().to_string();
             let place = format!("it ends before {cut}, {} bytes are missing", 5000 - cut);
             assert!(said.contains("waterwheel-temp-file") && said.contains(&place), "{said}");
@@ -129,48 +138,48 @@ fn c07_a_truncated_file_fails_its_write_and_closes_the_channel() {
 #[test]
 fn c10_the_output_is_shut_down_after_a_file() {
     let temp_file = TempFile::new(200_000);
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(1000);
-        line.write_msg(0, temp_file.region(0..200_000), true);
-        let over = line.here(|channel| channel.shutdown_output());
-        line.run();
-        assert!(!over.is_done() && !line.peer.is_ended());
-        line.peer.set_limit(1 << 20);
-        assert!(all(&mut line) == temp_file.contents());
-        assert!(over.join().is_ok() && line.peer.is_ended());
-        assert_eq!(line.told(), [(0, true)]);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(1000);
+        fixture.write_msg(0, temp_file.region(0..200_000), true);
+        let over = fixture.on_loop(|channel| channel.shutdown_output());
+        fixture.run();
+        assert!(!over.is_done() && !fixture.peer.is_ended());
+        fixture.peer.set_limit(1 << 20);
+        assert!(receive_all(&mut fixture) == temp_file.contents());
+        assert!(over.join().is_ok() && fixture.peer.is_ended());
+        assert_eq!(fixture.write_outcomes(), [(0, true)]);
     });
 }
 
 #[test]
 fn c05_a_close_waits_for_a_file_that_the_network_has_room_for() {
     let temp_file = TempFile::new(3 * FILE_COPY_CHUNK);
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(1 << 20);
-        line.write(0, "head ", true);
-        line.write_msg(1, temp_file.region(0..3 * FILE_COPY_CHUNK as u64), true);
-        line.here(|channel| drop(channel.close()));
-        line.run();
-        assert_eq!(line.peer.received().len(), 5 + 3 * FILE_COPY_CHUNK);
-        assert_eq!(line.told(), [(0, true), (1, true)]);
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(1 << 20);
+        fixture.write(0, "head ", true);
+        fixture.write_msg(1, temp_file.region(0..3 * FILE_COPY_CHUNK as u64), true);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.run();
+        assert_eq!(fixture.peer.received().len(), 5 + 3 * FILE_COPY_CHUNK);
+        assert_eq!(fixture.write_outcomes(), [(0, true), (1, true)]);
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
     });
 }
 
 #[test]
 fn c05_a_close_does_not_wait_for_a_peer_that_reads_no_more_of_a_file() {
     let temp_file = TempFile::new(10_000);
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(1000);
-        line.write_msg(0, temp_file.region(0..10_000), true);
-        line.here(|channel| drop(channel.close()));
-        line.run();
-        assert_eq!(line.peer.received(), &temp_file.contents()[..1000]);
-        assert_eq!(line.told(), [(0, false)]);
-        assert!(line.channel.closed().is_done() && line.channel.pending_bytes() == 0);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(1000);
+        fixture.write_msg(0, temp_file.region(0..10_000), true);
+        fixture.on_loop(|channel| drop(channel.close()));
+        fixture.run();
+        assert_eq!(fixture.peer.received(), &temp_file.contents()[..1000]);
+        assert_eq!(fixture.write_outcomes(), [(0, false)]);
+        assert!(fixture.channel.closed().is_done() && fixture.channel.pending_bytes() == 0);
     });
 }
 
@@ -192,9 +201,9 @@ fn c07_a_file_in_many_parts_does_not_starve_tasks() {
 
 #[test]
 fn c03_an_offloaded_handler_may_write_a_file() {
-    struct Librarian(FileRegion);
+    struct WritesFile(FileRegion);
 
-    impl RemoteHandler for Librarian {
+    impl RemoteHandler for WritesFile {
         fn on_read(&mut self, ctx: &RemoteCtx, _: Msg) -> HandlerResult {
             ctx.write_and_flush(self.0.clone());
             Ok(())
@@ -208,7 +217,7 @@ fn c03_an_offloaded_handler_may_write_a_file() {
     let mut channel = Embedded::builder()
         .stream()
         .build(|edit| {
-            edit.add_last("librarian", Offloaded::on(&executor, || Librarian(region)))?;
+            edit.add_last("librarian", Offloaded::on(&executor, || WritesFile(region)))?;
             Ok(())
         })
         .unwrap();
@@ -253,16 +262,20 @@ fn c07_a_transport_of_messages_delivers_a_file_unchanged() {
 #[test]
 fn c07_a_file_that_waits_for_room_is_sent_when_there_is_room() {
     let temp_file = TempFile::new(100);
-    both(|manual: Manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(0);
-        line.write_msg(0, temp_file.region(0..100), true);
-        line.run();
+    over_both_drivers(|manual: Manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(0);
+        fixture.write_msg(0, temp_file.region(0..100), true);
+        fixture.run();
         let tried = manual.counts().writes;
-        line.bench.turns(3);
-        assert_eq!((line.told().len(), manual.counts().writes), (0, tried), "it does not spin");
-        line.peer.set_limit(1000);
-        assert!(all(&mut line) == temp_file.contents());
-        assert_eq!(line.told(), [(0, true)]);
+        fixture.bench.turns(3);
+        assert_eq!(
+            (fixture.write_outcomes().len(), manual.counts().writes),
+            (0, tried),
+            "it does not spin"
+        );
+        fixture.peer.set_limit(1000);
+        assert!(receive_all(&mut fixture) == temp_file.contents());
+        assert_eq!(fixture.write_outcomes(), [(0, true)]);
     });
 }

@@ -15,62 +15,66 @@ use waterwheel_executor::Error;
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Peer};
 
-use crate::support::{Line, both};
+use crate::support::{StreamFixture, over_both_drivers};
 
 const TIMEOUT: Duration = Duration::from_secs(10);
-const ENDED: [&str; 3] = ["inactive", "unregistered", "removed"];
+const CLOSING_EVENTS: [&str; 3] = ["inactive", "unregistered", "removed"];
 
-fn shut_down(line: &Line) {
-    let event_loop = line.bench.event_loop();
+fn shut_down(fixture: &StreamFixture) {
+    let event_loop = fixture.bench.event_loop();
     drop(event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap());
 }
 
 #[test]
 fn l10_a_shutdown_waits_for_writes_in_flight() {
     let manual = Manual::completion();
-    let mut line = Line::new(&manual);
-    line.run();
-    line.taken_log();
+    let mut fixture = StreamFixture::new(&manual);
+    fixture.run();
+    fixture.take_log();
     manual.hold_completions();
-    line.write(0, "first ", true);
-    line.write(1, "second", true);
-    shut_down(&line);
-    line.bench.turns(5);
+    fixture.write(0, "first ", true);
+    fixture.write(1, "second", true);
+    shut_down(&fixture);
+    fixture.bench.turns(5);
     manual.advance(TIMEOUT - Duration::from_nanos(1));
-    line.bench.turns(5);
-    assert!(!line.bench.hand.is_over() && !line.channel.closed().is_done());
-    assert!(!line.channel.is_open(), "but closed it is to everybody, from the start");
+    fixture.bench.turns(5);
+    assert!(!fixture.bench.hand.is_over() && !fixture.channel.closed().is_done());
+    assert!(!fixture.channel.is_open(), "but closed it is to everybody, from the start");
     manual.release();
-    line.bench.turns(6);
-    assert!(line.bench.hand.is_over() && line.channel.closed().is_done());
-    assert_eq!(line.peer.received(), "first second");
-    assert_eq!(line.told(), [(0, true), (1, true)]);
-    assert_eq!(line.taken_log(), ENDED);
+    fixture.bench.turns(6);
+    assert!(fixture.bench.hand.is_over() && fixture.channel.closed().is_done());
+    assert_eq!(fixture.peer.received(), "first second");
+    assert_eq!(fixture.write_outcomes(), [(0, true), (1, true)]);
+    assert_eq!(fixture.take_log(), CLOSING_EVENTS);
 }
 
 #[test]
 fn l10_the_timeout_bounds_the_wait_for_writes_in_flight() {
     let manual = Manual::completion();
-    let mut line = Line::new(&manual);
-    line.run();
-    line.taken_log();
+    let mut fixture = StreamFixture::new(&manual);
+    fixture.run();
+    fixture.take_log();
     manual.hold_completions();
-    line.write(0, "never", true);
-    shut_down(&line);
-    line.bench.turns(5);
-    assert!(!line.bench.hand.is_over());
+    fixture.write(0, "never", true);
+    shut_down(&fixture);
+    fixture.bench.turns(5);
+    assert!(!fixture.bench.hand.is_over());
     manual.advance(TIMEOUT);
-    line.bench.turns(2);
-    assert!(line.bench.hand.is_over() && line.channel.closed().is_done() && line.peer.is_closed());
-    assert_eq!(line.told(), [(0, false)]);
-    assert_eq!(line.taken_log(), ENDED);
-    assert_eq!(line.channel.pending_bytes(), 0);
+    fixture.bench.turns(2);
+    assert!(
+        fixture.bench.hand.is_over()
+            && fixture.channel.closed().is_done()
+            && fixture.peer.is_closed()
+    );
+    assert_eq!(fixture.write_outcomes(), [(0, false)]);
+    assert_eq!(fixture.take_log(), CLOSING_EVENTS);
+    assert_eq!(fixture.channel.pending_bytes(), 0);
 }
 
 #[test]
 fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start() {
-    struct Told(Arc<AtomicUsize>);
-    impl ForeignHandler<()> for Told {
+    struct WriteOutcomes(Arc<AtomicUsize>);
+    impl ForeignHandler<()> for WriteOutcomes {
         fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
             Ok(())
         }
@@ -80,46 +84,48 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    both(|manual| {
-        let mut line = Line::new(&manual);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
         let (io, _source) = manual.foreign();
-        let told = Arc::new(AtomicUsize::new(0));
-        let (foreign, handler) = (Foreign::new(Arc::new(()), io), Told(told.clone()));
-        line.bench
+        let write_outcomes = Arc::new(AtomicUsize::new(0));
+        let (foreign, handler) =
+            (Foreign::new(Arc::new(()), io), WriteOutcomes(write_outcomes.clone()));
+        fixture
+            .bench
             .here(|here| here.register_foreign(foreign, Interest::READABLE, handler))
             .unwrap();
-        line.run();
-        line.taken_log();
-        let event_loop = line.bench.event_loop();
+        fixture.run();
+        fixture.take_log();
+        let event_loop = fixture.bench.event_loop();
         // A quiet period: the loop goes on, its channels do not.
         drop(event_loop.shutdown_gracefully(TIMEOUT / 2, TIMEOUT).unwrap());
-        line.bench.turns(4);
-        assert!(!line.bench.hand.is_over());
+        fixture.bench.turns(4);
+        assert!(!fixture.bench.hand.is_over());
         assert_eq!(
-            (line.taken_log(), told.load(Ordering::Relaxed)),
-            (ENDED.map(Into::into).into(), 1)
+            (fixture.take_log(), write_outcomes.load(Ordering::Relaxed)),
+            (CLOSING_EVENTS.map(Into::into).into(), 1)
         );
-        assert!(line.channel.closed().is_done() && line.peer.is_closed());
+        assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
         let (io, peer) = manual.pair();
         let late = NewChannel::new(Stream::connected(io, None));
-        assert!(line.bench.here(|here| here.register_with(late, |_| Ok(()))).is_err());
+        assert!(fixture.bench.here(|here| here.register_with(late, |_| Ok(()))).is_err());
         assert!(peer.is_closed(), "what comes too late is closed");
     });
 }
 
 /// Counts who is alive; one that is not dropped on its loop stays counted.
-struct Counted {
+struct CountsAlive {
     alive: Rc<Cell<usize>>,
     removed: Rc<Cell<usize>>,
 }
 
-impl Handler for Counted {
+impl Handler for CountsAlive {
     fn on_removed(&mut self, _: &Ctx<'_>) {
         self.removed.set(self.removed.get() + 1);
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountsAlive {
     fn drop(&mut self) {
         if LocalLoop::current().is_some() {
             self.alive.set(self.alive.get() - 1);
@@ -129,7 +135,7 @@ impl Drop for Counted {
 
 #[test]
 fn e16_dropping_a_loop_closes_its_channels() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let (alive, removed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
         let mut bench = Bench::new(&manual);
         let (mut channels, mut peers, mut writes) = (Vec::new(), Vec::new(), Vec::new());
@@ -140,7 +146,7 @@ fn e16_dropping_a_loop_closes_its_channels() {
                 for name in ["one", "two"] {
                     alive.set(alive.get() + 1);
                     let (alive, removed) = (alive.clone(), removed.clone());
-                    edit.add_last(name, Counted { alive, removed })?;
+                    edit.add_last(name, CountsAlive { alive, removed })?;
                 }
                 Ok(())
             };

@@ -9,18 +9,18 @@ use waterwheel_channel::{Channel, Ctx, Handler, HandlerResult, Msg, NewChannel, 
 use waterwheel_testkit::loop_suite::{Bench, blow};
 use waterwheel_testkit::manual::{Manual, Peer};
 
-use crate::support::both;
+use crate::support::over_both_drivers;
 
 /// Bytes whose destructor writes to a channel, and panics.
-struct Bomb(Option<Channel>);
+struct PanicsWhenDropped(Option<Channel>);
 
-impl AsRef<[u8]> for Bomb {
+impl AsRef<[u8]> for PanicsWhenDropped {
     fn as_ref(&self) -> &[u8] {
         b"bomb"
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         if let Some(channel) = self.0.take() {
             drop(channel.write_and_flush(Bytes::from("wish")));
@@ -29,15 +29,15 @@ impl Drop for Bomb {
     }
 }
 
-fn bomb(channel: Option<Channel>) -> Bytes {
-    Bytes::from_owner(Bomb(channel))
+fn bytes_that_panic(channel: Option<Channel>) -> Bytes {
+    Bytes::from_owner(PanicsWhenDropped(channel))
 }
 
 type OnRead = Box<dyn FnMut(&Ctx<'_>)>;
 
-struct Acts(OnRead);
+struct ActsOnRead(OnRead);
 
-impl Handler for Acts {
+impl Handler for ActsOnRead {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         (self.0)(ctx);
         Ok(())
@@ -45,13 +45,13 @@ impl Handler for Acts {
 }
 
 /// A loop with a channel that does something when it reads, and two others that do not.
-struct Three {
+struct ThreeChannels {
     bench: Bench,
     manual: Manual,
     channels: Vec<(Channel, Peer)>,
 }
 
-impl Three {
+impl ThreeChannels {
     fn new(manual: &Manual, on_read: impl FnMut(&Ctx<'_>, &[Channel]) + 'static) -> Self {
         let mut bench = Bench::new(manual);
         let others: Rc<RefCell<Vec<Channel>>> = Rc::default();
@@ -68,7 +68,7 @@ impl Three {
             let channel = bench
                 .here(|here| {
                     here.register_with(new, |edit| {
-                        Ok(edit.add_last("acts", Acts(act)).map(drop)?)
+                        Ok(edit.add_last("acts", ActsOnRead(act)).map(drop)?)
                     })
                 })
                 .unwrap();
@@ -103,47 +103,47 @@ impl Three {
 
 #[test]
 fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_the_loop_idle() {
-    both(|manual| {
-        let mut three = Three::new(&manual, |ctx, all| {
+    over_both_drivers(|manual| {
+        let mut channels_fixture = ThreeChannels::new(&manual, |ctx, all| {
             ctx.write(Bytes::from("mine"));
             ctx.flush();
             drop(all[1].write_and_flush(Bytes::from("other")));
             drop(all[0].close());
             blow("after its end");
         });
-        assert_eq!(three.run()[1], "other");
-        assert_eq!(three.open(), [false, true, true]);
-        assert!(three.channels[0].1.is_closed());
+        assert_eq!(channels_fixture.run()[1], "other");
+        assert_eq!(channels_fixture.open(), [false, true, true]);
+        assert!(channels_fixture.channels[0].1.is_closed());
     });
 }
 
 #[test]
 fn c05_rule_11_sent_bytes_that_panic_when_they_are_dropped_do_not_hold_up_other_channels() {
-    both(|manual| {
-        let mut three = Three::new(&manual, |ctx, all| {
-            ctx.write(bomb(None));
+    over_both_drivers(|manual| {
+        let mut channels_fixture = ThreeChannels::new(&manual, |ctx, all| {
+            ctx.write(bytes_that_panic(None));
             ctx.flush();
             for other in &all[1..] {
-                drop(other.write_and_flush(bomb(None)));
+                drop(other.write_and_flush(bytes_that_panic(None)));
             }
         });
         for _ in 0..3 {
-            assert_eq!(three.run(), ["bomb", "bomb", "bomb"]);
+            assert_eq!(channels_fixture.run(), ["bomb", "bomb", "bomb"]);
         }
-        assert_eq!(three.open(), [true, true, true]);
+        assert_eq!(channels_fixture.open(), [true, true, true]);
     });
 }
 
 #[test]
 fn c05_rule_11_a_write_from_a_panicking_destructor_of_sent_bytes_is_sent() {
-    both(|manual| {
-        let mut three = Three::new(&manual, |ctx, all| {
-            ctx.write(bomb(Some(all[0].clone())));
+    over_both_drivers(|manual| {
+        let mut channels_fixture = ThreeChannels::new(&manual, |ctx, all| {
+            ctx.write(bytes_that_panic(Some(all[0].clone())));
             ctx.flush();
-            drop(all[1].write_and_flush(bomb(Some(all[0].clone()))));
-            drop(all[2].write_and_flush(bomb(Some(all[1].clone()))));
+            drop(all[1].write_and_flush(bytes_that_panic(Some(all[0].clone()))));
+            drop(all[2].write_and_flush(bytes_that_panic(Some(all[1].clone()))));
         });
-        assert_eq!(three.run(), ["bombwishwish", "bombwish", "bomb"]);
-        assert_eq!(three.open(), [true, true, true]);
+        assert_eq!(channels_fixture.run(), ["bombwishwish", "bombwish", "bomb"]);
+        assert_eq!(channels_fixture.open(), [true, true, true]);
     });
 }

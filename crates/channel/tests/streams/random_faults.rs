@@ -21,17 +21,17 @@ use waterwheel_testkit::manual::{Manual, Peer};
 use waterwheel_testkit::shuffled::Shuffled;
 
 #[derive(Clone, Debug)]
-struct World {
+struct Scenario {
     completion: bool,
     seed: u64,
     /// Answers everything that comes in.
     echo: bool,
-    steps: Vec<(usize, Step)>,
+    steps: Vec<(usize, FaultStep)>,
 }
 
 /// What happens to one of the channels, or to the loop.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum FaultStep {
     Write {
         len: usize,
         flush: bool,
@@ -52,31 +52,31 @@ enum Step {
     Turn,
 }
 
-fn world() -> impl Strategy<Value = World> {
+fn scenario() -> impl Strategy<Value = Scenario> {
     (any::<bool>(), any::<u64>(), any::<bool>(), vec((0..3usize, step()), 1..40))
-        .prop_map(|(completion, seed, echo, steps)| World { completion, seed, echo, steps })
+        .prop_map(|(completion, seed, echo, steps)| Scenario { completion, seed, echo, steps })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = FaultStep> {
     prop_oneof![
-        8 => (0..60usize, any::<bool>()).prop_map(|(len, flush)| Step::Write { len, flush }),
-        3 => Just(Step::Flush),
-        1 => Just(Step::Close),
-        4 => Just(Step::Take),
-        3 => (0..20usize).prop_map(Step::Room),
-        3 => (1..5000usize).prop_map(Step::Send),
-        1 => Just(Step::Finish),
-        1 => Just(Step::Reset),
-        1 => Just(Step::Hold),
-        2 => Just(Step::Release),
-        1 => Just(Step::FailWait),
-        1 => Just(Step::FailWrite),
-        6 => Just(Step::Turn),
+        8 => (0..60usize, any::<bool>()).prop_map(|(len, flush)| FaultStep::Write { len, flush }),
+        3 => Just(FaultStep::Flush),
+        1 => Just(FaultStep::Close),
+        4 => Just(FaultStep::Take),
+        3 => (0..20usize).prop_map(FaultStep::Room),
+        3 => (1..5000usize).prop_map(FaultStep::Send),
+        1 => Just(FaultStep::Finish),
+        1 => Just(FaultStep::Reset),
+        1 => Just(FaultStep::Hold),
+        2 => Just(FaultStep::Release),
+        1 => Just(FaultStep::FailWait),
+        1 => Just(FaultStep::FailWrite),
+        6 => Just(FaultStep::Turn),
     ]
 }
 
 /// One channel, from both sides.
-struct Line {
+struct FaultyStream {
     channel: Channel,
     peer: Peer,
     got: Rc<RefCell<Vec<u8>>>,
@@ -91,12 +91,12 @@ struct Line {
 }
 
 /// Notes what comes in, and perhaps sends it back.
-struct Reads {
+struct EchoingReader {
     got: Rc<RefCell<Vec<u8>>>,
     echo: bool,
 }
 
-impl Handler for Reads {
+impl Handler for EchoingReader {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let bytes = msg.into_bytes().expect("a stream reads bytes");
         self.got.borrow_mut().extend_from_slice(&bytes);
@@ -116,11 +116,11 @@ impl Handler for Reads {
     }
 }
 
-impl Line {
+impl FaultyStream {
     fn new(manual: &Manual, bench: &mut Bench, echo: bool) -> Self {
         let (io, peer) = manual.pair();
         let got = Rc::new(RefCell::default());
-        let reads = Reads { got: got.clone(), echo };
+        let reads = EchoingReader { got: got.clone(), echo };
         let add = |edit: &mut Edit<'_>| Ok(edit.add_last("reads", reads).map(drop)?);
         let new = NewChannel::new(Stream::connected(io, None));
         let channel = bench.here(|here| here.register_with(new, add)).expect("a sound beginning");
@@ -167,95 +167,102 @@ impl Line {
     }
 }
 
-fn run(world: &World) -> Result<(), TestCaseError> {
-    let manual = if world.completion { Manual::completion() } else { Manual::readiness() };
-    let mut bench = Bench::new(&Shuffled::new(manual.clone(), world.seed));
-    let mut lines: Vec<Line> = (0..3).map(|_| Line::new(&manual, &mut bench, world.echo)).collect();
-    for (which, step) in &world.steps {
-        perform(*step, &manual, &mut bench, &mut lines, *which);
+fn run(scenario: &Scenario) -> Result<(), TestCaseError> {
+    let manual = if scenario.completion { Manual::completion() } else { Manual::readiness() };
+    let mut bench = Bench::new(&Shuffled::new(manual.clone(), scenario.seed));
+    let mut streams: Vec<FaultyStream> =
+        (0..3).map(|_| FaultyStream::new(&manual, &mut bench, scenario.echo)).collect();
+    for (which, step) in &scenario.steps {
+        perform_step(*step, &manual, &mut bench, &mut streams, *which);
     }
 
     manual.release();
     bench.faults.clear();
-    for line in &mut lines {
-        line.peer.set_limit(usize::MAX);
-        bench.here(|_| line.channel.flush());
+    for stream in &mut streams {
+        stream.peer.set_limit(usize::MAX);
+        bench.here(|_| stream.channel.flush());
     }
     // A loop whose waits failed pauses for up to a second of its clock.
     for _ in 0..40 {
         manual.advance(Duration::from_secs(1));
         bench.turn();
-        lines.iter_mut().for_each(Line::take);
+        streams.iter_mut().for_each(FaultyStream::take);
     }
-    for line in &lines {
-        prop_assert_eq!(line.channel.is_open(), !line.broken, "closed, and who closed it?");
-        prop_assert_eq!(line.channel.pending_bytes(), 0);
-        if !line.broken {
-            prop_assert_eq!(&*line.got.borrow(), &line.sent);
+    for stream in &streams {
+        prop_assert_eq!(stream.channel.is_open(), !stream.broken, "closed, and who closed it?");
+        prop_assert_eq!(stream.channel.pending_bytes(), 0);
+        if !stream.broken {
+            prop_assert_eq!(&*stream.got.borrow(), &stream.sent);
         }
-        bench.here(|_| drop(line.channel.close()));
+        bench.here(|_| drop(stream.channel.close()));
     }
     bench.turns(10);
-    for line in &mut lines {
-        line.take();
-        check(world, line)?;
+    for stream in &mut streams {
+        stream.take();
+        check_stream(scenario, stream)?;
     }
     prop_assert!(bench.here(|here| here.registered_channels()).is_empty());
     prop_assert_eq!(bench.metrics().registrations, 0);
     Ok(())
 }
 
-fn perform(step: Step, manual: &Manual, bench: &mut Bench, lines: &mut [Line], which: usize) {
-    let line = &mut lines[which];
+fn perform_step(
+    step: FaultStep,
+    manual: &Manual,
+    bench: &mut Bench,
+    streams: &mut [FaultyStream],
+    which: usize,
+) {
+    let stream = &mut streams[which];
     match step {
-        Step::Write { len, flush } => line.write(bench, len, flush),
-        Step::Flush => bench.here(|_| line.channel.flush()),
-        Step::Close => {
-            line.broken = true;
-            bench.here(|_| drop(line.channel.close()));
+        FaultStep::Write { len, flush } => stream.write(bench, len, flush),
+        FaultStep::Flush => bench.here(|_| stream.channel.flush()),
+        FaultStep::Close => {
+            stream.broken = true;
+            bench.here(|_| drop(stream.channel.close()));
         }
-        Step::Take => line.take(),
-        Step::Room(room) => line.peer.set_limit(room),
-        Step::Send(len) => {
+        FaultStep::Take => stream.take(),
+        FaultStep::Room(room) => stream.peer.set_limit(room),
+        FaultStep::Send(len) => {
             let bytes: Vec<u8> =
-                (line.sent.len()..line.sent.len() + len).map(|n| n as u8).collect();
-            line.sent.extend_from_slice(&bytes);
-            line.peer.send(bytes);
+                (stream.sent.len()..stream.sent.len() + len).map(|n| n as u8).collect();
+            stream.sent.extend_from_slice(&bytes);
+            stream.peer.send(bytes);
         }
-        Step::Finish => {
-            line.broken = true;
-            line.peer.finish();
+        FaultStep::Finish => {
+            stream.broken = true;
+            stream.peer.finish();
         }
-        Step::Reset => {
-            line.broken = true;
-            line.peer.reset();
+        FaultStep::Reset => {
+            stream.broken = true;
+            stream.peer.reset();
         }
-        Step::Hold => manual.hold_completions(),
-        Step::Release => manual.release(),
-        Step::FailWait => {
+        FaultStep::Hold => manual.hold_completions(),
+        FaultStep::Release => manual.release(),
+        FaultStep::FailWait => {
             bench.faults.fail(DriverCall::Wait, FailTimes::Next(2), ErrorKind::InvalidInput)
         }
-        Step::FailWrite => {
+        FaultStep::FailWrite => {
             // Whose write that will be is anybody's guess: it is made now.
             bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
             let calls = bench.faults.calls(DriverCall::Write);
-            line.write(bench, 1, true);
-            line.broken |= bench.faults.calls(DriverCall::Write) > calls;
+            stream.write(bench, 1, true);
+            stream.broken |= bench.faults.calls(DriverCall::Write) > calls;
             bench.faults.fail(DriverCall::Write, FailTimes::Never, ErrorKind::BrokenPipe);
         }
-        Step::Turn => drop(bench.turn()),
+        FaultStep::Turn => drop(bench.turn()),
     }
 }
 
-fn check(world: &World, line: &Line) -> Result<(), TestCaseError> {
-    prop_assert!(line.channel.closed().is_done() && line.peer.is_closed());
-    prop_assert_eq!(line.channel.pending_bytes(), 0);
-    if !world.echo {
-        prop_assert!(line.written.starts_with(&line.received), "not what was written");
+fn check_stream(scenario: &Scenario, stream: &FaultyStream) -> Result<(), TestCaseError> {
+    prop_assert!(stream.channel.closed().is_done() && stream.peer.is_closed());
+    prop_assert_eq!(stream.channel.pending_bytes(), 0);
+    if !scenario.echo {
+        prop_assert!(stream.written.starts_with(&stream.received), "not what was written");
     }
-    let told = line.told.lock().unwrap().clone();
-    prop_assert_eq!(told.len(), line.writes, "each once: {:?}", told);
-    let late_from = line.late_from.unwrap_or(line.writes);
+    let told = stream.told.lock().unwrap().clone();
+    prop_assert_eq!(told.len(), stream.writes, "each once: {:?}", told);
+    let late_from = stream.late_from.unwrap_or(stream.writes);
     let (in_time, late): (Vec<_>, Vec<_>) =
         told.iter().partition(|(number, _)| *number < late_from);
     prop_assert!(late.iter().all(|(_, fine)| !fine), "written to a closed channel: {:?}", told);
@@ -266,11 +273,11 @@ fn check(world: &World, line: &Line) -> Result<(), TestCaseError> {
     );
     let went = in_time.iter().take_while(|(_, fine)| *fine).count();
     prop_assert!(in_time[went..].iter().all(|(_, fine)| !fine), "failed, then went: {:?}", told);
-    if !line.broken {
-        prop_assert_eq!(went, line.writes);
+    if !stream.broken {
+        prop_assert_eq!(went, stream.writes);
         prop_assert_eq!(
-            line.received.len(),
-            line.written.len() + usize::from(world.echo) * line.sent.len()
+            stream.received.len(),
+            stream.written.len() + usize::from(scenario.echo) * stream.sent.len()
         );
     }
     Ok(())
@@ -280,7 +287,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn o04_streams_keep_their_promises_under_random_faults(world in world()) {
-        run(&world)?;
+    fn o04_streams_keep_their_promises_under_random_faults(scenario in scenario()) {
+        run(&scenario)?;
     }
 }

@@ -8,10 +8,10 @@ use waterwheel_channel::{
 };
 use waterwheel_testkit::loop_suite::Bench;
 
-use crate::support::{Line, both};
+use crate::support::{StreamFixture, over_both_drivers};
 
-fn sizes(line: &Line) -> Vec<usize> {
-    let log = line.taken_log();
+fn sizes(fixture: &StreamFixture) -> Vec<usize> {
+    let log = fixture.take_log();
     log.iter().filter_map(|entry| entry.strip_prefix("read ")?.parse().ok()).collect()
 }
 
@@ -22,41 +22,41 @@ fn small_reads(size: usize) -> ChannelOptions {
 
 #[test]
 fn c09_the_read_size_grows_after_full_reads_and_shrinks_after_small_ones() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.send([7; 200 * 1024]);
-        line.run();
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.send([7; 200 * 1024]);
+        fixture.run();
         let full = 200 * 1024 - 2048 - 32 * 1024 - 2 * 64 * 1024;
-        assert_eq!(sizes(&line), [2048, 32 * 1024, 64 * 1024, 64 * 1024, full]);
+        assert_eq!(sizes(&fixture), [2048, 32 * 1024, 64 * 1024, 64 * 1024, full]);
 
-        let mut line = Line::new(&manual);
+        let mut fixture = StreamFixture::new(&manual);
         for _ in 0..2 {
-            line.peer.send([7; 10]);
-            line.run();
+            fixture.peer.send([7; 10]);
+            fixture.run();
         }
-        line.peer.send([7; 5000]);
-        line.run();
-        assert_eq!(sizes(&line), [10, 10, 1024, 3976]);
+        fixture.peer.send([7; 5000]);
+        fixture.run();
+        assert_eq!(sizes(&fixture), [10, 10, 1024, 3976]);
     });
 }
 
 #[test]
 fn c09_two_flooding_peers_alternate_after_sixteen_reads() {
-    struct Counts(Rc<RefCell<Vec<usize>>>, usize);
-    impl Handler for Counts {
+    struct CountsReads(Rc<RefCell<Vec<usize>>>, usize);
+    impl Handler for CountsReads {
         fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
             self.0.borrow_mut()[self.1] += 1;
             Ok(())
         }
     }
-    both(|manual| {
+    over_both_drivers(|manual| {
         let mut bench = Bench::new(&manual);
         let counts = Rc::new(RefCell::new(vec![0; 2]));
         let mut peers = Vec::new();
         for which in 0..2 {
             let (io, peer) = manual.pair();
             let new = NewChannel::new(Stream::connected(io, None)).options(small_reads(64));
-            let handler = Counts(counts.clone(), which);
+            let handler = CountsReads(counts.clone(), which);
             let add = |edit: &mut waterwheel_channel::Edit<'_>| {
                 Ok(edit.add_last("counts", handler).map(drop)?)
             };
@@ -75,62 +75,69 @@ fn c09_two_flooding_peers_alternate_after_sixteen_reads() {
 
 #[test]
 fn c09_a_stream_without_auto_read_reads_only_on_request() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let options = ChannelOptions { auto_read: false, ..small_reads(64) };
-        let mut line = Line::with(&manual, &manual, options, |_, _| ());
-        line.peer.send("hello");
-        line.run();
-        assert_eq!((line.peer.unread(), sizes(&line)), (5, vec![]));
-        line.here(|channel| channel.read());
-        line.run();
-        assert_eq!((line.peer.unread(), sizes(&line)), (0, vec![5]));
-        line.peer.send("again");
-        line.run();
-        assert_eq!((line.peer.unread(), sizes(&line)), (5, vec![]), "one round was asked for");
-        line.here(|channel| channel.set_auto_read(true));
-        line.run();
-        line.peer.send("more");
-        line.run();
-        assert_eq!((line.peer.unread(), sizes(&line)), (0, vec![5, 4]));
+        let mut fixture = StreamFixture::with(&manual, &manual, options, |_, _| ());
+        fixture.peer.send("hello");
+        fixture.run();
+        assert_eq!((fixture.peer.unread(), sizes(&fixture)), (5, vec![]));
+        fixture.on_loop(|channel| channel.read());
+        fixture.run();
+        assert_eq!((fixture.peer.unread(), sizes(&fixture)), (0, vec![5]));
+        fixture.peer.send("again");
+        fixture.run();
+        assert_eq!(
+            (fixture.peer.unread(), sizes(&fixture)),
+            (5, vec![]),
+            "one round was asked for"
+        );
+        fixture.on_loop(|channel| channel.set_auto_read(true));
+        fixture.run();
+        fixture.peer.send("more");
+        fixture.run();
+        assert_eq!((fixture.peer.unread(), sizes(&fixture)), (0, vec![5, 4]));
     });
 }
 
 #[test]
 fn c09_auto_read_switched_off_by_a_handler_ends_the_round() {
-    both(|manual| {
-        let mut line = Line::with(&manual, &manual, small_reads(4), |ctx, _| {
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::with(&manual, &manual, small_reads(4), |ctx, _| {
             ctx.channel().set_auto_read(false);
         });
-        line.peer.send("twelve bytes");
-        line.run();
-        assert_eq!((line.peer.unread(), sizes(&line)), (8, vec![4]));
-        line.peer.finish();
-        line.run();
-        assert!(line.channel.is_open(), "nobody asked whether there is an end");
+        fixture.peer.send("twelve bytes");
+        fixture.run();
+        assert_eq!((fixture.peer.unread(), sizes(&fixture)), (8, vec![4]));
+        fixture.peer.finish();
+        fixture.run();
+        assert!(fixture.channel.is_open(), "nobody asked whether there is an end");
     });
 }
 
 #[test]
 fn c09_without_auto_read_the_end_is_reported_by_the_read_that_reaches_it() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-        let mut line = Line::with(&manual, &manual, options, |_, _| ());
-        line.run();
-        line.taken_log();
-        line.peer.send("last");
-        line.peer.finish();
-        line.run();
-        assert!(matches!(&line.taken_log()[..], [one] if one.ends_with("PeerFinished")), "no more");
-        line.here(|channel| channel.read());
-        line.run();
-        let first = line.taken_log();
+        let mut fixture = StreamFixture::with(&manual, &manual, options, |_, _| ());
+        fixture.run();
+        fixture.take_log();
+        fixture.peer.send("last");
+        fixture.peer.finish();
+        fixture.run();
+        assert!(
+            matches!(&fixture.take_log()[..], [one] if one.ends_with("PeerFinished")),
+            "no more"
+        );
+        fixture.on_loop(|channel| channel.read());
+        fixture.run();
+        let first = fixture.take_log();
         assert_eq!(first[..2], ["read 4", "read complete"]);
-        if line.channel.is_open() {
-            line.here(|channel| channel.read());
-            line.run();
-            let log = line.taken_log();
+        if fixture.channel.is_open() {
+            fixture.on_loop(|channel| channel.read());
+            fixture.run();
+            let log = fixture.take_log();
             assert_eq!(log[log.len() - 3..], ["inactive", "unregistered", "removed"]);
         }
-        assert!(line.channel.closed().is_done());
+        assert!(fixture.channel.closed().is_done());
     });
 }

@@ -15,7 +15,7 @@ use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Peer};
 
 /// Runs a test over both kinds of drivers.
-pub(crate) fn both(test: impl Fn(Manual)) {
+pub(crate) fn over_both_drivers(test: impl Fn(Manual)) {
     for manual in [Manual::readiness(), Manual::completion()] {
         test(manual);
     }
@@ -25,19 +25,19 @@ pub(crate) fn both(test: impl Fn(Manual)) {
 pub(crate) type Log = Rc<RefCell<Vec<String>>>;
 
 /// A channel, its loop, and its peer.
-pub(crate) struct Line {
+pub(crate) struct StreamFixture {
     pub(crate) manual: Manual,
     pub(crate) bench: Bench,
     pub(crate) channel: Channel,
     pub(crate) peer: Rc<Peer>,
     pub(crate) log: Log,
-    told: Told,
+    write_outcomes: WriteOutcomes,
 }
 
 /// Which writes were told what, in order.
-pub(crate) type Told = Arc<Mutex<Vec<(usize, bool)>>>;
+pub(crate) type WriteOutcomes = Arc<Mutex<Vec<(usize, bool)>>>;
 
-impl Line {
+impl StreamFixture {
     pub(crate) fn new(manual: &Manual) -> Self {
         Self::with(manual, manual, ChannelOptions::default(), |_, _| ())
     }
@@ -55,12 +55,20 @@ impl Line {
         let (new, log) =
             (NewChannel::new(Stream::connected(io, None)).options(options), Log::default());
         let far = peer.clone();
-        let probe = Probe { log: log.clone(), on_read: Box::new(move |ctx| on_read(ctx, &far)) };
+        let probe =
+            RecordingHandler { log: log.clone(), on_read: Box::new(move |ctx| on_read(ctx, &far)) };
         let registered = bench.here(|here| {
             here.register_with(new, |edit| Ok(edit.add_last("probe", probe).map(drop)?))
         });
         let channel = registered.expect("nothing is wrong yet");
-        Self { manual: manual.clone(), bench, channel, peer, log, told: Told::default() }
+        Self {
+            manual: manual.clone(),
+            bench,
+            channel,
+            peer,
+            log,
+            write_outcomes: WriteOutcomes::default(),
+        }
     }
 
     /// Turns until nothing happens any more.
@@ -79,7 +87,7 @@ impl Line {
     }
 
     /// Calls `f` on the loop.
-    pub(crate) fn here<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
+    pub(crate) fn on_loop<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
         let channel = self.channel.clone();
         self.bench.here(|_| f(&channel))
     }
@@ -91,10 +99,10 @@ impl Line {
 
     /// The same with any message.
     pub(crate) fn write_msg(&mut self, number: usize, msg: impl Into<Msg>, flush: bool) {
-        let (told, msg) = (self.told.clone(), msg.into());
-        self.here(|channel| {
+        let (write_outcomes, msg) = (self.write_outcomes.clone(), msg.into());
+        self.on_loop(|channel| {
             let note = move |result: Result<(), Error>| {
-                told.lock().unwrap().push((number, result.is_ok()));
+                write_outcomes.lock().unwrap().push((number, result.is_ok()));
             };
             let written: ChannelFuture =
                 if flush { channel.write_and_flush(msg) } else { channel.write(msg) };
@@ -102,22 +110,22 @@ impl Line {
         });
     }
 
-    pub(crate) fn told(&self) -> Vec<(usize, bool)> {
-        self.told.lock().unwrap().clone()
+    pub(crate) fn write_outcomes(&self) -> Vec<(usize, bool)> {
+        self.write_outcomes.lock().unwrap().clone()
     }
 
-    pub(crate) fn taken_log(&self) -> Vec<String> {
+    pub(crate) fn take_log(&self) -> Vec<String> {
         self.log.take()
     }
 }
 
 /// Notes everything that comes in.
-pub(crate) struct Probe {
+pub(crate) struct RecordingHandler {
     pub(crate) log: Log,
     pub(crate) on_read: Box<dyn FnMut(&Ctx<'_>)>,
 }
 
-impl Probe {
+impl RecordingHandler {
     pub(crate) fn new(log: &Log) -> Self {
         Self { log: log.clone(), on_read: Box::new(|_| ()) }
     }
@@ -128,7 +136,7 @@ impl Probe {
     }
 }
 
-impl Handler for Probe {
+impl Handler for RecordingHandler {
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
         self.note("added")
     }

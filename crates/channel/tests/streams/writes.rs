@@ -10,68 +10,71 @@ use waterwheel_channel::{ChannelOptions, Ctx};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::manual::Peer;
 
-use crate::support::{Line, both};
+use crate::support::{StreamFixture, over_both_drivers};
 
 #[test]
 fn c07_several_writes_become_one_write_of_the_driver() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
         for (number, word) in ["one ", "two ", "", "three"].into_iter().enumerate() {
-            line.write(number, word, false);
+            fixture.write(number, word, false);
         }
-        line.run();
-        assert_eq!((manual.counts().writes, line.channel.pending_bytes()), (0, 13));
-        line.here(|channel| channel.flush());
-        line.run();
-        assert_eq!(line.peer.received(), "one two three");
+        fixture.run();
+        assert_eq!((manual.counts().writes, fixture.channel.pending_bytes()), (0, 13));
+        fixture.on_loop(|channel| channel.flush());
+        fixture.run();
+        assert_eq!(fixture.peer.received(), "one two three");
         assert_eq!(manual.counts().writes, 1);
-        assert_eq!(line.told(), [(0, true), (1, true), (2, true), (3, true)]);
-        assert_eq!(line.channel.pending_bytes(), 0);
+        assert_eq!(fixture.write_outcomes(), [(0, true), (1, true), (2, true), (3, true)]);
+        assert_eq!(fixture.channel.pending_bytes(), 0);
     });
 }
 
 #[test]
 fn c07_no_write_begins_while_one_is_in_flight() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(4);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(4);
         manual.hold_completions();
         for number in 0..5 {
-            line.write(number, "abcd", true);
+            fixture.write(number, "abcd", true);
         }
-        line.bench.turns(3);
+        fixture.bench.turns(3);
         let begun = manual.counts().writes;
         assert!(begun <= 2, "one, and in readiness one that found no room: {begun}");
-        line.write(5, "efgh", true);
-        line.bench.turns(3);
+        fixture.write(5, "efgh", true);
+        fixture.bench.turns(3);
         assert_eq!(manual.counts().writes, begun);
         manual.release();
-        line.peer.set_limit(1000);
-        line.run();
-        assert_eq!(line.peer.received(), "abcdabcdabcdabcdabcdefgh");
+        fixture.peer.set_limit(1000);
+        fixture.run();
+        assert_eq!(fixture.peer.received(), "abcdabcdabcdabcdabcdefgh");
         assert_eq!(manual.counts().writes, begun + 1, "the rest went together");
-        assert_eq!(line.told(), (0..6).map(|number| (number, true)).collect::<Vec<_>>());
+        assert_eq!(
+            fixture.write_outcomes(),
+            (0..6).map(|number| (number, true)).collect::<Vec<_>>()
+        );
     });
 }
 
 #[test]
 fn c07_a_write_resumes_when_there_is_room_again() {
-    both(|manual| {
-        let mut line = Line::new(&manual);
-        line.peer.set_limit(0);
-        line.write(0, "hello", true);
-        line.run();
-        assert_eq!((manual.counts().writes, line.channel.pending_bytes()), (1, 5));
-        assert_eq!(line.told(), []);
-        line.peer.set_limit(2);
+    over_both_drivers(|manual| {
+        let mut fixture = StreamFixture::new(&manual);
+        fixture.peer.set_limit(0);
+        fixture.write(0, "hello", true);
+        fixture.run();
+        assert_eq!((manual.counts().writes, fixture.channel.pending_bytes()), (1, 5));
+        assert_eq!(fixture.write_outcomes(), []);
+        fixture.peer.set_limit(2);
         let mut all = Vec::new();
         for _ in 0..10 {
-            line.run();
-            all.extend(line.peer.received());
+            fixture.run();
+            all.extend(fixture.peer.received());
         }
-        assert_eq!((all.as_slice(), line.told()), (&b"hello"[..], vec![(0, true)]));
+        assert_eq!((all.as_slice(), fixture.write_outcomes()), (&b"hello"[..], vec![(0, true)]));
         assert!(manual.counts().writes <= 8, "it does not spin: {:?}", manual.counts());
-        assert_eq!(line.channel.pending_bytes(), 0);
+        assert_eq!(fixture.channel.pending_bytes(), 0);
     });
 }
 
@@ -99,28 +102,28 @@ fn c07_a_flush_in_many_parts_does_not_starve_tasks() {
 
 #[test]
 fn c07_the_last_write_time_is_set_when_the_driver_completes_the_write() {
-    both(|manual| {
+    over_both_drivers(|manual| {
         let when = Rc::new(Cell::new(None));
         let tells = when.clone();
         let asks = move |ctx: &Ctx<'_>, _: &Peer| tells.set(ctx.last_write());
-        let mut line = Line::with(&manual, &manual, ChannelOptions::default(), asks);
-        line.peer.send(b"when?");
-        line.run();
+        let mut fixture = StreamFixture::with(&manual, &manual, ChannelOptions::default(), asks);
+        fixture.peer.send(b"when?");
+        fixture.run();
         manual.hold_completions();
-        line.peer.set_limit(0);
-        line.write(0, "hello", true);
-        line.run();
-        line.peer.send(b"when?");
-        line.run();
+        fixture.peer.set_limit(0);
+        fixture.write(0, "hello", true);
+        fixture.run();
+        fixture.peer.send(b"when?");
+        fixture.run();
         assert_eq!(when.get(), None, "it is under way, or waits");
         manual.advance(Duration::from_secs(1));
         manual.release();
-        line.peer.set_limit(1000);
-        line.run();
+        fixture.peer.set_limit(1000);
+        fixture.run();
         let then = manual.clock().now();
         manual.advance(Duration::from_secs(1));
-        line.peer.send(b"when?");
-        line.run();
-        assert_eq!((line.told(), when.get()), (vec![(0, true)], Some(then)));
+        fixture.peer.send(b"when?");
+        fixture.run();
+        assert_eq!((fixture.write_outcomes(), when.get()), (vec![(0, true)], Some(then)));
     });
 }

@@ -125,9 +125,9 @@ fn c05_the_end_goes_through_a_chain_from_its_first_stage_to_its_last() {
 }
 
 /// Removes its chain at the line "go".
-struct Leave;
+struct RemovesChain;
 
-impl Stage for Leave {
+impl Stage for RemovesChain {
     type In = Line;
     type Out = Line;
 
@@ -142,7 +142,7 @@ impl Stage for Leave {
 
 #[test]
 fn c05_a_removed_chain_passes_on_its_unread_bytes() {
-    let mut channel = stream(lines().then(Leave));
+    let mut channel = stream(lines().then(RemovesChain));
     channel.write_inbound(Bytes::from_static(b"a\ngo\nunread\n"));
     channel.write_inbound(Bytes::from_static(b"later"));
     assert_eq!(channel.read_inbound::<Line>(), Some(Line::new("a")));
@@ -150,7 +150,7 @@ fn c05_a_removed_chain_passes_on_its_unread_bytes() {
     assert_eq!(channel.read_inbound::<Bytes>().unwrap(), "unread\n");
     assert_eq!(channel.read_inbound::<Bytes>().unwrap(), "later");
 
-    let mut channel = stream(lines().then(Leave));
+    let mut channel = stream(lines().then(RemovesChain));
     channel.write_inbound(Bytes::from_static(b"half"));
     channel.with_pipeline(|it| it.remove("chain")).unwrap().unwrap();
     assert_eq!(channel.read_inbound::<Bytes>().unwrap(), "half");

@@ -63,9 +63,9 @@ fn c06_messages_that_are_not_bytes_pass_a_decoder() {
 }
 
 /// Gives one message after the other without consuming anything.
-struct Stuck;
+struct ConsumesNothing;
 
-impl Decoder for Stuck {
+impl Decoder for ConsumesNothing {
     type Out = u32;
 
     fn decode(&mut self, _: &mut Bytes) -> Result<Option<u32>, Error> {
@@ -75,12 +75,12 @@ impl Decoder for Stuck {
 
 #[test]
 fn c06_a_decoder_that_consumes_nothing_is_an_error_and_not_a_loop() {
-    let mut channel = channel(Stuck);
+    let mut channel = channel(ConsumesNothing);
     channel.write_inbound(Bytes::from_static(b"abc"));
     channel.write_inbound(Bytes::from_static(b"abc"));
     let errors = errors(&mut channel);
     let [error] = &errors[..] else { panic!("one error, not {errors:?}") };
-    assert!(error.contains("Stuck gave a message without consuming a byte"), "{error}");
+    assert!(error.contains("ConsumesNothing gave a message without consuming a byte"), "{error}");
     assert!(channel.read_inbound_any().is_none(), "and nothing else");
 }
 
@@ -128,9 +128,9 @@ fn c05_after_an_error_that_consumed_nothing_the_rest_is_dropped() {
 }
 
 /// Removes the decoder when it fails.
-struct Unless;
+struct RemovesDecoderOnError;
 
-impl Handler for Unless {
+impl Handler for RemovesDecoderOnError {
     fn on_error(&mut self, ctx: &Ctx<'_>, _: Error) -> HandlerResult {
         ctx.pipeline().remove("decoder").map_err(Error::from)
     }
@@ -140,7 +140,7 @@ impl Handler for Unless {
 fn c05_a_decoder_removed_for_its_error_passes_on_the_bytes_it_failed_at() {
     for consume in [false, true] {
         let mut channel = channel(Digits { consume });
-        channel.with_pipeline(|it| it.add_last("unless", Unless)).unwrap().unwrap();
+        channel.with_pipeline(|it| it.add_last("unless", RemovesDecoderOnError)).unwrap().unwrap();
         channel.write_inbound(Bytes::from_static(b"1abc"));
         channel.write_inbound(Bytes::from_static(b"2"));
         assert_eq!(channel.read_inbound::<u32>(), Some(1));
@@ -150,17 +150,17 @@ fn c05_a_decoder_removed_for_its_error_passes_on_the_bytes_it_failed_at() {
     }
 }
 
-/// Notes what comes in, by name.
-struct Notes(Rc<RefCell<Vec<String>>>);
+/// RecordingHandler what comes in, by name.
+struct RecordingHandler(Rc<RefCell<Vec<String>>>);
 
-impl Notes {
+impl RecordingHandler {
     fn note(&self, what: impl Into<String>) -> HandlerResult {
         self.0.borrow_mut().push(what.into());
         Ok(())
     }
 }
 
-impl Handler for Notes {
+impl Handler for RecordingHandler {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.note(match msg.get::<Line>() {
             Some(line) => format!("{:?}", line.0),
@@ -187,10 +187,10 @@ impl Handler for Notes {
 }
 
 /// What comes out of a decoder, with the end of the stream behind `bytes`.
-fn noted(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
+fn events_of(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
     let notes = Rc::new(RefCell::new(Vec::new()));
     let mut channel = channel(decoder);
-    let last = Notes(notes.clone());
+    let last = RecordingHandler(notes.clone());
     channel.with_pipeline(|it| it.add_last("notes", last)).unwrap().unwrap();
     channel.write_inbound(Bytes::from_static(bytes.as_bytes()));
     channel.finish_inbound();
@@ -200,21 +200,21 @@ fn noted(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
 #[test]
 fn c05_messages_left_at_the_end_come_before_on_inactive() {
     assert_eq!(
-        noted(Lines::new(80), "a\nrest"),
+        events_of(Lines::new(80), "a\nrest"),
         ["b\"a\"", "read complete", "b\"rest\"", "read complete", "inactive"]
     );
-    assert_eq!(noted(Lines::new(80), "a\n"), ["b\"a\"", "read complete", "inactive"]);
+    assert_eq!(events_of(Lines::new(80), "a\n"), ["b\"a\"", "read complete", "inactive"]);
 }
 
 /// A message that ends with the stream, and how long it was.
 #[derive(Default)]
-struct UntilEnd {
+struct WholeStream {
     len: u32,
     strict: bool,
     ended: bool,
 }
 
-impl Decoder for UntilEnd {
+impl Decoder for WholeStream {
     type Out = u32;
 
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<u32>, Error> {
@@ -231,22 +231,22 @@ impl Decoder for UntilEnd {
 
 #[test]
 fn c05_the_end_itself_can_complete_a_message() {
-    let notes = noted(UntilEnd::default(), "12345");
+    let notes = events_of(WholeStream::default(), "12345");
     assert_eq!(notes, ["read complete", "Msg(u32)", "read complete", "inactive"]);
-    DecoderVerifier::new(UntilEnd::default).gives("12345", []).gives_at_end([5]).verify();
+    DecoderVerifier::new(WholeStream::default).gives("12345", []).gives_at_end([5]).verify();
 }
 
 #[test]
 fn c05_a_decoder_may_fail_at_the_end_of_the_stream() {
-    let strict = UntilEnd { strict: true, ..UntilEnd::default() };
-    assert_eq!(noted(strict, "12345"), ["read complete", "cut off", "inactive"]);
+    let strict = WholeStream { strict: true, ..WholeStream::default() };
+    assert_eq!(events_of(strict, "12345"), ["read complete", "cut off", "inactive"]);
 }
 
 /// What handlers behind a decoder are told when the peer finishes, and then of the end.
-fn noted_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
+fn events_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
     let notes = Rc::new(RefCell::new(Vec::new()));
-    let last = Notes(notes.clone());
+    let last = RecordingHandler(notes.clone());
     let made = Embedded::builder().options(options).build(|edit| {
         edit.add_last("decoder", handler)?;
         edit.add_last("notes", last)?;
@@ -264,10 +264,10 @@ fn noted_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
 #[test]
 fn c10_decode_last_is_called_when_the_peer_has_finished() {
     let expected = ["read complete", "Msg(u32)", "read complete", "half closed"];
-    let (at_half, at_end) = noted_at_half_closure(Decode::new(UntilEnd::default()));
+    let (at_half, at_end) = events_at_half_closure(Decode::new(WholeStream::default()));
     assert_eq!(at_half, expected);
     assert_eq!(at_end, ["inactive"], "and not again");
-    let (at_half, at_end) = noted_at_half_closure(Inbound(Decode::new(UntilEnd::default())));
+    let (at_half, at_end) = events_at_half_closure(Inbound(Decode::new(WholeStream::default())));
     assert_eq!(at_half, expected);
     assert_eq!(at_end, ["inactive"]);
 }
@@ -286,13 +286,13 @@ fn c05_half_a_message_at_the_end_is_dropped_unless_the_decoder_says_otherwise() 
             Ok(Some(2))
         }
     }
-    assert_eq!(noted(Pairs, "123"), ["Msg(u32)", "read complete", "inactive"]);
+    assert_eq!(events_of(Pairs, "123"), ["Msg(u32)", "read complete", "inactive"]);
 }
 
 /// Waits for an end that never comes.
-struct Endless(Option<usize>);
+struct NeverCompletes(Option<usize>);
 
-impl Decoder for Endless {
+impl Decoder for NeverCompletes {
     type Out = u32;
 
     fn decode(&mut self, _: &mut Bytes) -> Result<Option<u32>, Error> {
@@ -306,16 +306,16 @@ impl Decoder for Endless {
 
 #[test]
 fn r04_a_peer_that_never_ends_its_message_does_not_fill_the_memory() {
-    let mut small = channel(Endless(Some(10)));
+    let mut small = channel(NeverCompletes(Some(10)));
     small.write_inbound(Bytes::from_static(b"0123456789"));
     assert_eq!(errors(&mut small), Vec::<String>::new());
     small.write_inbound(Bytes::from_static(b"x"));
     small.write_inbound(Bytes::from_static(b"y"));
     let told = errors(&mut small);
-    let why = "Endless left 11 bytes unread and may leave 10: see Decoder::max_unread";
+    let why = "NeverCompletes left 11 bytes unread and may leave 10: see Decoder::max_unread";
     assert!(told.len() == 1 && told[0].ends_with(why), "once: {told:?}");
 
-    let mut default = channel(Endless(None));
+    let mut default = channel(NeverCompletes(None));
     let block = Bytes::from(vec![b'x'; 64 * 1024]);
     for _ in 0..=DEFAULT_MAX_UNREAD / block.len() {
         default.write_inbound(block.clone());
@@ -364,9 +364,9 @@ fn c09_a_decoder_that_failed_requests_no_read() {
 }
 
 /// Counts how often it is asked to read.
-struct Asked(Rc<Cell<u32>>);
+struct CountsReadRequests(Rc<Cell<u32>>);
 
-impl Handler for Asked {
+impl Handler for CountsReadRequests {
     fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.set(self.0.get() + 1);
         ctx.read();
@@ -378,7 +378,7 @@ impl Handler for Asked {
 fn c09_with_auto_read_a_decoder_requests_no_read() {
     let asked = Rc::new(Cell::new(0));
     let mut channel = channel(Lines::new(80));
-    let first = Asked(asked.clone());
+    let first = CountsReadRequests(asked.clone());
     channel.with_pipeline(|it| it.add_first("asked", first)).unwrap().unwrap();
     channel.write_inbound(Bytes::from_static(b"half"));
     assert_eq!(asked.get(), 1, "once for the round");

@@ -55,12 +55,12 @@ fn c06_messages_of_other_types_pass_an_encoder() {
 }
 
 /// So many bytes.
-struct Filler;
+struct FillEncoder;
 struct Fill(usize);
 
 impl Message for Fill {}
 
-impl Encoder for Filler {
+impl Encoder for FillEncoder {
     type In = Fill;
 
     fn encode(&mut self, fill: Fill, dst: &mut BytesMut) -> HandlerResult {
@@ -72,7 +72,7 @@ impl Encoder for Filler {
 
 #[test]
 fn c06_messages_of_all_sizes_are_encoded_separately() {
-    let mut channel = channel(Filler);
+    let mut channel = channel(FillEncoder);
     let sizes = [1, 4000, 96, 1, 0, 4096, 4097, 1 << 20, 3, 5000, 4096, 2];
     let written: Vec<_> = sizes.iter().map(|size| write(&mut channel, Fill(*size))).collect();
     assert!(written.into_iter().all(|written| written.join().is_ok()), "the empty one too");

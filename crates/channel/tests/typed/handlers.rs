@@ -60,9 +60,9 @@ fn c06_messages_of_other_types_pass_a_typed_handler_unchanged() {
 }
 
 /// Asks for more, and less, than it may.
-struct Greedy;
+struct InterestedInEverything;
 
-impl InboundHandler for Greedy {
+impl InboundHandler for InterestedInEverything {
     type In = u32;
 
     fn interest(&self) -> Events {
@@ -74,7 +74,7 @@ impl InboundHandler for Greedy {
     }
 }
 
-impl OutboundHandler for Greedy {
+impl OutboundHandler for InterestedInEverything {
     type In = u32;
 
     fn interest(&self) -> Events {
@@ -90,21 +90,21 @@ impl OutboundHandler for Greedy {
 fn c04_a_typed_handler_is_called_in_its_own_direction_only() {
     assert_eq!(In(Increment).interest(), Events::INBOUND);
     assert_eq!(Out(Increment).interest(), Events::OUTBOUND);
-    assert_eq!(In(Greedy).interest(), Events::ACTIVE | Events::READ);
-    assert_eq!(Out(Greedy).interest(), Events::FLUSH | Events::WRITE);
+    assert_eq!(In(InterestedInEverything).interest(), Events::ACTIVE | Events::READ);
+    assert_eq!(Out(InterestedInEverything).interest(), Events::FLUSH | Events::WRITE);
 }
 
 /// Notes every call, and does what the default does.
-struct Noted(Log);
+struct RecordingHandler(Log);
 
-impl Noted {
+impl RecordingHandler {
     fn note(&self, what: &'static str) -> HandlerResult {
         self.0.borrow_mut().push(what);
         Ok(())
     }
 }
 
-impl InboundHandler for Noted {
+impl InboundHandler for RecordingHandler {
     type In = u32;
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -166,7 +166,7 @@ impl InboundHandler for Noted {
     }
 }
 
-impl OutboundHandler for Noted {
+impl OutboundHandler for RecordingHandler {
     type In = u32;
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -229,7 +229,7 @@ impl OutboundHandler for Noted {
 }
 
 /// A channel with the noted handler behind one with nothing but defaults, or before it.
-fn noted(
+fn channel_with_recorder(
     handler: impl FnOnce(Log) -> Box<dyn FnOnce(&mut waterwheel_channel::Edit<'_>)>,
 ) -> (Log, Embedded) {
     let log = Log::default();
@@ -247,10 +247,10 @@ fn address() -> Address {
 
 #[test]
 fn c04_every_inbound_event_reaches_a_typed_handler_and_passes_one_with_default_methods() {
-    let (log, mut channel) = noted(|log| {
+    let (log, mut channel) = channel_with_recorder(|log| {
         Box::new(|edit| {
             edit.add_last("plain", In(Increment)).unwrap();
-            edit.add_last("noted", In(Noted(log))).unwrap();
+            edit.add_last("noted", In(RecordingHandler(log))).unwrap();
         })
     });
     assert_eq!(log.take(), ["added", "registered"]);
@@ -271,9 +271,9 @@ fn c04_every_inbound_event_reaches_a_typed_handler_and_passes_one_with_default_m
 
 #[test]
 fn c04_every_outbound_event_reaches_a_typed_handler_and_passes_one_with_default_methods() {
-    let (log, mut channel) = noted(|log| {
+    let (log, mut channel) = channel_with_recorder(|log| {
         Box::new(|edit| {
-            edit.add_last("noted", Out(Noted(log))).unwrap();
+            edit.add_last("noted", Out(RecordingHandler(log))).unwrap();
             edit.add_last("plain", Out(Increment)).unwrap();
         })
     });
@@ -289,9 +289,9 @@ fn c04_every_outbound_event_reaches_a_typed_handler_and_passes_one_with_default_
     channel.run();
     assert_eq!(log.take()[..2], ["deregister", "disconnect"]);
 
-    let (log, mut channel) = noted(|log| {
+    let (log, mut channel) = channel_with_recorder(|log| {
         Box::new(|edit| {
-            edit.add_last("noted", Out(Noted(log))).unwrap();
+            edit.add_last("noted", Out(RecordingHandler(log))).unwrap();
             edit.add_last("plain", Out(Increment)).unwrap();
         })
     });

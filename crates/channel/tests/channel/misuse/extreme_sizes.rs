@@ -3,12 +3,12 @@
 use waterwheel_channel::{ChannelOptions, Message, WaterMarks};
 use waterwheel_testkit::embedded::Embedded;
 
-use super::support::{Puppet, Stage, in_the_way, on_event};
+use super::support::{LoopFixture, ScriptedTransport, on_event, on_event_in_the_path_of_writes};
 
 /// Weighs more than there is.
-struct Heavy;
+struct HugeSizeHint;
 
-impl Message for Heavy {
+impl Message for HugeSizeHint {
     fn size_hint(&self) -> usize {
         usize::MAX
     }
@@ -16,13 +16,13 @@ impl Message for Heavy {
 
 #[test]
 fn c07_size_hints_near_usize_max_do_not_overflow_the_pending_bytes() {
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet::default(), |edit| {
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last(
             "app",
-            in_the_way(|ctx| {
+            on_event_in_the_path_of_writes(|ctx| {
                 for _ in 0..3 {
-                    drop(ctx.channel().write(Heavy));
+                    drop(ctx.channel().write(HugeSizeHint));
                 }
                 assert!(!ctx.is_writable());
                 assert!(!ctx.channel().is_writable());
@@ -31,13 +31,13 @@ fn c07_size_hints_near_usize_max_do_not_overflow_the_pending_bytes() {
         )?;
         Ok(())
     });
-    stage.on(|_| channel.fire_user_event(()));
-    drop([channel.write(Heavy), channel.write(Heavy)]);
+    fixture.on(|_| channel.fire_user_event(()));
+    drop([channel.write(HugeSizeHint), channel.write(HugeSizeHint)]);
     assert!(!channel.is_writable());
-    stage.run();
-    stage.on(|_| channel.flush());
-    stage.run();
-    assert_eq!(stage.reports.take(), Vec::<String>::new());
+    fixture.run();
+    fixture.on(|_| channel.flush());
+    fixture.run();
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
     assert!(channel.is_open());
     assert_eq!(channel.pending_bytes(), 0);
     assert!(channel.is_writable(), "all of it is gone");

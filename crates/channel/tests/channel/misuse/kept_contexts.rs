@@ -7,9 +7,9 @@ use waterwheel_channel::{Completion, Ctx, Events, Handler, HandlerResult, LocalC
 use waterwheel_testkit::embedded::Embedded;
 
 /// Adds a letter to what is written.
-struct Marks;
+struct AppendsMark;
 
-impl Handler for Marks {
+impl Handler for AppendsMark {
     fn interest(&self) -> Events {
         Events::WRITE
     }
@@ -22,9 +22,9 @@ impl Handler for Marks {
 }
 
 /// Gives its place away.
-struct Places(Rc<RefCell<Option<LocalCtx>>>);
+struct KeepsContext(Rc<RefCell<Option<LocalCtx>>>);
 
-impl Handler for Places {
+impl Handler for KeepsContext {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         *self.0.borrow_mut() = Some(ctx.to_local());
         Ok(())
@@ -33,17 +33,17 @@ impl Handler for Places {
 
 #[test]
 fn c05_rule_5_a_kept_context_whose_handler_it_removes_still_forwards_to_live_neighbours() {
-    let place = Rc::new(RefCell::new(None));
-    let kept = place.clone();
+    let exposed = Rc::new(RefCell::new(None));
+    let kept = exposed.clone();
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("marks", Marks)?;
-        edit.add_last("app", Places(kept))?;
+        edit.add_last("marks", AppendsMark)?;
+        edit.add_last("app", KeepsContext(kept))?;
         Ok(())
     })
     .expect("it can be made");
-    let place = place.take().expect("it was added");
+    let kept = exposed.take().expect("it was added");
     channel.on_loop(|_| {
-        let ran = place.run(|ctx| {
+        let ran = kept.run(|ctx| {
             ctx.pipeline().remove("app").expect("it is there");
             assert!(ctx.is_removed());
             ctx.write_and_flush(String::from("left over"));
@@ -56,21 +56,21 @@ fn c05_rule_5_a_kept_context_whose_handler_it_removes_still_forwards_to_live_nei
 
 #[test]
 fn c05_rule_5_a_kept_context_does_not_act_for_the_handler_that_follows_its_own() {
-    let place = Rc::new(RefCell::new(None));
-    let kept = place.clone();
+    let exposed = Rc::new(RefCell::new(None));
+    let kept = exposed.clone();
     let mut channel = Embedded::new(|edit| {
-        edit.add_last("app", Places(kept))?;
-        edit.add_last("marks", Marks)?;
+        edit.add_last("app", KeepsContext(kept))?;
+        edit.add_last("marks", AppendsMark)?;
         Ok(())
     })
     .expect("it can be made");
-    let place = place.take().expect("it was added");
+    let kept = exposed.take().expect("it was added");
     let names = Rc::new(RefCell::new(Vec::new()));
     let seen = names.clone();
     channel.on_loop(|_| {
-        let ran = place.run(move |ctx| {
+        let ran = kept.run(move |ctx| {
             ctx.pipeline().remove("app").expect("it is there");
-            ctx.pipeline().add_last("successor", Marks).expect("its name is free");
+            ctx.pipeline().add_last("successor", AppendsMark).expect("its name is free");
             seen.borrow_mut().push(ctx.name());
             ctx.write_and_flush(String::from("left over"));
         });

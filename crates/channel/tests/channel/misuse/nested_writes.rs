@@ -1,18 +1,18 @@
 //! Channels that write to each other, one inside the other.
 
-use super::support::{Puppet, Stage, on_event};
+use super::support::{LoopFixture, ScriptedTransport, on_event};
 
 /// Writes to the next one as long as that takes more; but for the last one, everybody also asks the
 /// next one to do the same.
 #[test]
 fn c07_rule_6_writes_that_wait_to_enter_a_busy_channel_are_pending() {
     const CHANNELS: usize = 20;
-    const MOST: usize = 1000;
-    let mut stage = Stage::new();
-    let mut next = stage.register(Puppet::default(), |_| Ok(()));
+    const MAX_WRITES: usize = 1000;
+    let mut fixture = LoopFixture::new();
+    let mut next = fixture.register(ScriptedTransport::default(), |_| Ok(()));
     for _ in 0..CHANNELS {
         let target = next.clone();
-        next = stage.register(Puppet::default(), |edit| {
+        next = fixture.register(ScriptedTransport::default(), |edit| {
             edit.add_last(
                 "app",
                 on_event(move |_| {
@@ -21,14 +21,14 @@ fn c07_rule_6_writes_that_wait_to_enter_a_busy_channel_are_pending() {
                     while target.is_writable() {
                         drop(target.write(vec![0; 1024]));
                         written += 1;
-                        assert!(written < MOST, "nothing holds it back");
+                        assert!(written < MAX_WRITES, "nothing holds it back");
                     }
                 }),
             )?;
             Ok(())
         });
     }
-    stage.on(|_| next.fire_user_event(()));
-    stage.run();
-    assert_eq!(stage.reports.take(), Vec::<String>::new());
+    fixture.on(|_| next.fire_user_event(()));
+    fixture.run();
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
 }

@@ -5,18 +5,18 @@ use std::rc::Rc;
 
 use waterwheel_channel::{Channel, Completion, Ctx, Events, Handler, HandlerResult, Message, Msg};
 
-use super::support::{Puppet, Stage, in_the_way, on_event};
+use super::support::{LoopFixture, ScriptedTransport, on_event, on_event_in_the_path_of_writes};
 
 /// A message whose destructor panics.
-struct Bomb;
+struct PanicsWhenDropped;
 
-impl Message for Bomb {
+impl Message for PanicsWhenDropped {
     fn size_hint(&self) -> usize {
         10
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("a bomb");
     }
@@ -24,32 +24,32 @@ impl Drop for Bomb {
 
 #[test]
 fn c05_rule_11_a_message_that_panics_when_it_is_dropped_does_not_keep_a_channel_open() {
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet::default(), |edit| {
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last(
             "app",
-            in_the_way(|ctx| {
-                let writes = [(); 3].map(|()| ctx.channel().write(Bomb));
+            on_event_in_the_path_of_writes(|ctx| {
+                let writes = [(); 3].map(|()| ctx.channel().write(PanicsWhenDropped));
                 drop(writes);
                 panic!("oh");
             }),
         )?;
         Ok(())
     });
-    let other = stage.register(Puppet::default(), |_| Ok(()));
-    stage.on(|_| channel.fire_user_event(()));
-    stage.run();
+    let other = fixture.register(ScriptedTransport::default(), |_| Ok(()));
+    fixture.on(|_| channel.fire_user_event(()));
+    fixture.run();
     assert!(!channel.is_open());
     assert!(channel.closed().is_done());
     assert_eq!(channel.pending_bytes(), 0, "nothing waits any more");
     assert!(other.is_open());
-    assert_eq!(stage.on(|here| here.registered_channels()), [other]);
+    assert_eq!(fixture.on(|here| here.registered_channels()), [other]);
 }
 
-/// Passes events on; when it is dropped, asks its channel for something that panics.
-struct LastWish(Option<Channel>);
+/// PassThrough events on; when it is dropped, asks its channel for something that panics.
+struct PanicsInPipelineWhenDropped(Option<Channel>);
 
-impl Handler for LastWish {
+impl Handler for PanicsInPipelineWhenDropped {
     fn interest(&self) -> Events {
         Events::USER_EVENT
     }
@@ -61,7 +61,7 @@ impl Handler for LastWish {
     }
 }
 
-impl Drop for LastWish {
+impl Drop for PanicsInPipelineWhenDropped {
     fn drop(&mut self) {
         if let Some(channel) = self.0.take() {
             drop(channel.with_pipeline(|_| panic!("the last wish")));
@@ -71,48 +71,48 @@ impl Drop for LastWish {
 
 #[test]
 fn c05_rule_11_a_destructor_that_panics_after_a_panic_leaves_the_other_handlers_in_place() {
-    let mut stage = Stage::new();
+    let mut fixture = LoopFixture::new();
     let seen = Rc::new(Cell::new(0));
     let count = seen.clone();
-    let channel = stage.register(Puppet::default(), |edit| {
-        edit.add_last("one", LastWish(None))?;
-        edit.add_last("two", LastWish(None))?;
-        edit.add_last("three", LastWish(None))?;
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
+        edit.add_last("one", PanicsInPipelineWhenDropped(None))?;
+        edit.add_last("two", PanicsInPipelineWhenDropped(None))?;
+        edit.add_last("three", PanicsInPipelineWhenDropped(None))?;
         edit.add_last("app", on_event(|_| panic!("oh")))?;
-        edit.add_last("last", Leaves(count))?;
+        edit.add_last("last", CountsRemovalAndDrop(count))?;
         Ok(())
     });
     // From inside of another one, so that nothing is settled between the panics.
     let target = channel.clone();
-    let caller = stage.register(Puppet::default(), |edit| {
+    let caller = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last("caller", on_event(move |_| target.fire_user_event(())))?;
         Ok(())
     });
-    stage.on(|_| caller.fire_user_event(()));
-    stage.run();
+    fixture.on(|_| caller.fire_user_event(()));
+    fixture.run();
     assert!(channel.closed().is_done() && caller.is_open());
     assert_eq!(seen.get(), 2, "who was not on the stack takes its leave, and is dropped");
 }
 
 /// Counts that it takes its leave, and that it is dropped.
-struct Leaves(Rc<Cell<u32>>);
+struct CountsRemovalAndDrop(Rc<Cell<u32>>);
 
-impl Handler for Leaves {
+impl Handler for CountsRemovalAndDrop {
     fn on_removed(&mut self, _: &Ctx<'_>) {
         self.0.set(self.0.get() + 1);
     }
 }
 
-impl Drop for Leaves {
+impl Drop for CountsRemovalAndDrop {
     fn drop(&mut self) {
         self.0.set(self.0.get() + 1);
     }
 }
 
 /// Panics at every write.
-struct NoWrites;
+struct PanicsOnWrite;
 
-impl Handler for NoWrites {
+impl Handler for PanicsOnWrite {
     fn interest(&self) -> Events {
         Events::WRITE
     }
@@ -124,18 +124,18 @@ impl Handler for NoWrites {
 
 /// Lets `caught` write to the channel in the middle of a call, where somebody else catches panics.
 fn a_panic_is_caught_on_its_way(caught: impl Fn(Channel) + 'static) {
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet::default(), |edit| {
-        edit.add_last("writes", NoWrites)?;
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
+        edit.add_last("writes", PanicsOnWrite)?;
         edit.add_last("app", on_event(move |ctx| caught(ctx.channel())))?;
         Ok(())
     });
-    stage.on(|_| channel.fire_user_event(()));
-    stage.run();
+    fixture.on(|_| channel.fire_user_event(()));
+    fixture.run();
     assert!(!channel.is_open(), "its handler has panicked");
     assert!(channel.closed().is_done());
     assert_eq!(channel.pending_bytes(), 0);
-    assert_eq!(stage.on(|here| here.registered_channels()), []);
+    assert_eq!(fixture.on(|here| here.registered_channels()), []);
 }
 
 #[test]
@@ -156,16 +156,16 @@ fn c05_rule_11_a_panic_that_a_listener_catches_closes_the_channel() {
 
 #[test]
 fn c05_rule_11_an_event_that_panics_when_it_is_dropped_at_the_tail_does_not_close_the_channel() {
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet::default(), |edit| {
-        edit.add_last("app", Passes)?;
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
+        edit.add_last("app", PassThrough)?;
         Ok(())
     });
-    stage.on(|_| channel.fire_user_event(Bomb));
-    stage.run();
+    fixture.on(|_| channel.fire_user_event(PanicsWhenDropped));
+    fixture.run();
     assert!(channel.is_open(), "it passed every handler");
 }
 
-struct Passes;
+struct PassThrough;
 
-impl Handler for Passes {}
+impl Handler for PassThrough {}

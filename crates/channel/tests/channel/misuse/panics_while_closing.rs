@@ -3,30 +3,30 @@
 use bytes::Bytes;
 use waterwheel_channel::{AttrKey, Channel, Ctx, Events, Handler, HandlerResult, Message, Msg};
 
-use super::support::{Puppet, Stage, Trouble};
+use super::support::{LoopFixture, PanicPoint, ScriptedTransport};
 
 /// Panics when it is dropped.
-struct Bomb;
+struct PanicsWhenDropped;
 
-impl Message for Bomb {}
+impl Message for PanicsWhenDropped {}
 
-impl AsRef<[u8]> for Bomb {
+impl AsRef<[u8]> for PanicsWhenDropped {
     fn as_ref(&self) -> &[u8] {
         b"bomb"
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("a bomb");
     }
 }
 
-static BOMB: AttrKey<Bomb> = AttrKey::new("bomb");
+static PANICS_WHEN_DROPPED: AttrKey<PanicsWhenDropped> = AttrKey::new("bomb");
 
 /// Where a close panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Point {
+enum ClosingStep {
     SentBytes,
     UnsentMessage,
     WriteCompletion,
@@ -41,34 +41,34 @@ enum Point {
     Attribute,
 }
 
-impl Point {
-    const ALL: [Point; 12] = [
-        Point::SentBytes,
-        Point::UnsentMessage,
-        Point::WriteCompletion,
-        Point::WriteListener,
-        Point::CloseCompletion,
-        Point::CloseListener,
-        Point::FutureListener,
-        Point::Inactive,
-        Point::Unregistered,
-        Point::Removed,
-        Point::HandlerDestructor,
-        Point::Attribute,
+impl ClosingStep {
+    const ALL: [ClosingStep; 12] = [
+        ClosingStep::SentBytes,
+        ClosingStep::UnsentMessage,
+        ClosingStep::WriteCompletion,
+        ClosingStep::WriteListener,
+        ClosingStep::CloseCompletion,
+        ClosingStep::CloseListener,
+        ClosingStep::FutureListener,
+        ClosingStep::Inactive,
+        ClosingStep::Unregistered,
+        ClosingStep::Removed,
+        ClosingStep::HandlerDestructor,
+        ClosingStep::Attribute,
     ];
 }
 
 /// Closes its channel when it is told to, and panics at a point of that.
-struct Fragile(Point);
+struct ClosesAndPanics(ClosingStep);
 
-impl Fragile {
-    fn is_at(&self, point: Point) -> HandlerResult {
-        assert!(self.0 != point, "at {point:?}");
+impl ClosesAndPanics {
+    fn panic_if_at(&self, step: ClosingStep) -> HandlerResult {
+        assert!(self.0 != step, "at {step:?}");
         Ok(())
     }
 }
 
-impl Handler for Fragile {
+impl Handler for ClosesAndPanics {
     fn interest(&self) -> Events {
         Events::USER_EVENT | Events::INACTIVE | Events::UNREGISTERED
     }
@@ -76,14 +76,18 @@ impl Handler for Fragile {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         let channel = ctx.channel();
         match self.0 {
-            Point::SentBytes => ctx.write_and_flush(Bytes::from_owner(Bomb)),
-            Point::UnsentMessage => ctx.write(Bomb),
-            Point::WriteCompletion => ctx.write_then(1_u8, |_| panic!("a completion")),
-            Point::WriteListener => channel.write(1_u8).add_listener(|_| panic!("a listener")),
-            Point::CloseCompletion => ctx.close_then(|_| panic!("a completion")),
-            Point::CloseListener => channel.closed().add_listener(|_| panic!("a listener")),
-            Point::FutureListener => channel.close().add_listener(|_| panic!("a listener")),
-            Point::Attribute => drop(channel.set_attribute(&BOMB, Bomb)),
+            ClosingStep::SentBytes => ctx.write_and_flush(Bytes::from_owner(PanicsWhenDropped)),
+            ClosingStep::UnsentMessage => ctx.write(PanicsWhenDropped),
+            ClosingStep::WriteCompletion => ctx.write_then(1_u8, |_| panic!("a completion")),
+            ClosingStep::WriteListener => {
+                channel.write(1_u8).add_listener(|_| panic!("a listener"))
+            }
+            ClosingStep::CloseCompletion => ctx.close_then(|_| panic!("a completion")),
+            ClosingStep::CloseListener => channel.closed().add_listener(|_| panic!("a listener")),
+            ClosingStep::FutureListener => channel.close().add_listener(|_| panic!("a listener")),
+            ClosingStep::Attribute => {
+                drop(channel.set_attribute(&PANICS_WHEN_DROPPED, PanicsWhenDropped))
+            }
             _ => {}
         }
         ctx.close();
@@ -92,33 +96,33 @@ impl Handler for Fragile {
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_inactive();
-        self.is_at(Point::Inactive)
+        self.panic_if_at(ClosingStep::Inactive)
     }
 
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_unregistered();
-        self.is_at(Point::Unregistered)
+        self.panic_if_at(ClosingStep::Unregistered)
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        let _ = self.is_at(Point::Removed);
+        let _ = self.panic_if_at(ClosingStep::Removed);
     }
 }
 
-impl Drop for Fragile {
+impl Drop for ClosesAndPanics {
     fn drop(&mut self) {
-        let _ = self.is_at(Point::HandlerDestructor);
+        let _ = self.panic_if_at(ClosingStep::HandlerDestructor);
     }
 }
 
 /// Closes a channel with this handler; the only handle is on the loop.
-fn close(stage: &mut Stage, point: Point) -> waterwheel_executor::SharedFuture<()> {
-    let channel = stage.register(Puppet(Trouble::None), |edit| {
-        edit.add_last("fragile", Fragile(point))?;
+fn close(fixture: &mut LoopFixture, step: ClosingStep) -> waterwheel_executor::SharedFuture<()> {
+    let channel = fixture.register(ScriptedTransport(PanicPoint::None), |edit| {
+        edit.add_last("fragile", ClosesAndPanics(step))?;
         Ok(())
     });
     let closed = channel.closed();
-    stage.on(move |_| {
+    fixture.on(move |_| {
         channel.fire_user_event(());
         drop(channel);
     });
@@ -127,17 +131,17 @@ fn close(stage: &mut Stage, point: Point) -> waterwheel_executor::SharedFuture<(
 
 #[test]
 fn c05_rule_11_a_close_completes_although_any_of_its_steps_panics() {
-    for point in Point::ALL {
-        let mut stage = Stage::new();
-        let other = stage.register(Puppet(Trouble::None), |_| Ok(()));
-        let closed = close(&mut stage, point);
-        stage.run();
-        assert!(closed.is_done(), "at {point:?}");
-        let left: Vec<Channel> = stage.on(|here| here.registered_channels());
-        assert_eq!(left, [other], "at {point:?}");
-        let metrics = stage.event_loop.event_loop().metrics();
-        assert_eq!(metrics.channels, 1, "the loop has forgotten it, at {point:?}");
-        let reports = stage.reports.take();
-        assert!(reports.iter().any(|it| it.contains("panicked")), "at {point:?}: {reports:?}");
+    for step in ClosingStep::ALL {
+        let mut fixture = LoopFixture::new();
+        let other = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
+        let closed = close(&mut fixture, step);
+        fixture.run();
+        assert!(closed.is_done(), "at {step:?}");
+        let left: Vec<Channel> = fixture.on(|here| here.registered_channels());
+        assert_eq!(left, [other], "at {step:?}");
+        let metrics = fixture.event_loop.event_loop().metrics();
+        assert_eq!(metrics.channels, 1, "the loop has forgotten it, at {step:?}");
+        let reports = fixture.reports.take();
+        assert!(reports.iter().any(|it| it.contains("panicked")), "at {step:?}: {reports:?}");
     }
 }

@@ -7,12 +7,12 @@ use waterwheel_channel::{
     Channel, Ctx, Handler, HandlerResult, LocalLoop, NewChannel, Stream, Token,
 };
 
-use super::support::Stage;
+use super::support::LoopFixture;
 
-/// Shows its channel.
-struct Shows(Arc<Mutex<Option<Channel>>>);
+/// ExposesChannel its channel.
+struct ExposesChannel(Arc<Mutex<Option<Channel>>>);
 
-impl Handler for Shows {
+impl Handler for ExposesChannel {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         *self.0.lock().expect("nobody panics here") = Some(ctx.channel());
         Ok(())
@@ -20,9 +20,9 @@ impl Handler for Shows {
 }
 
 /// No socket at all. Dropped, it asks the loop and the channel for something, and says so.
-struct Strange(Arc<Mutex<Option<Channel>>>, Arc<Mutex<Vec<&'static str>>>);
+struct UnsupportedSocket(Arc<Mutex<Option<Channel>>>, Arc<Mutex<Vec<&'static str>>>);
 
-impl Drop for Strange {
+impl Drop for UnsupportedSocket {
     fn drop(&mut self) {
         let here = LocalLoop::current().expect("it is dropped on the loop");
         here.detach(Token::from_bits(7));
@@ -35,19 +35,19 @@ impl Drop for Strange {
 
 #[test]
 fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_while_nothing_is_borrowed() {
-    let mut stage = Stage::new();
-    let (shown, said) = (Arc::default(), Arc::default());
-    let io = Io::new(Strange(Arc::clone(&shown), Arc::clone(&said)));
+    let mut fixture = LoopFixture::new();
+    let (shown, log) = (Arc::default(), Arc::default());
+    let io = Io::new(UnsupportedSocket(Arc::clone(&shown), Arc::clone(&log)));
     let new = NewChannel::new(Stream::connected(io, None));
-    let registered = stage.on(|here| {
+    let registered = fixture.on(|here| {
         here.register_with(new, |edit| {
-            edit.add_last("shows", Shows(shown))?;
+            edit.add_last("shows", ExposesChannel(shown))?;
             Ok(())
         })
     });
     let error = registered.expect_err("nobody knows what that is").to_string();
     assert!(error.contains("cannot watch"), "{error}");
-    stage.run();
-    assert_eq!(*said.lock().expect("nobody panics here"), ["dropped"]);
-    assert_eq!(stage.reports.take(), [""; 0]);
+    fixture.run();
+    assert_eq!(*log.lock().expect("nobody panics here"), ["dropped"]);
+    assert_eq!(fixture.reports.take(), [""; 0]);
 }

@@ -7,19 +7,19 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use super::support::{Puppet, Stage, Trouble};
+use super::support::{LoopFixture, PanicPoint, ScriptedTransport};
 
 /// Passes nothing on: asks the channel for it again, this many times for each.
-struct Again(usize);
+struct RepeatsEvent(usize);
 
-impl Again {
-    fn ask(&self, again: impl Fn()) -> HandlerResult {
-        (0..self.0).for_each(|_| again());
+impl RepeatsEvent {
+    fn ask(&self, channel_with_repeater: impl Fn()) -> HandlerResult {
+        (0..self.0).for_each(|_| channel_with_repeater());
         Ok(())
     }
 }
 
-impl Handler for Again {
+impl Handler for RepeatsEvent {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         self.ask(|| ctx.pipeline().fire_read(1_u8))
     }
@@ -85,14 +85,14 @@ impl Handler for Again {
     }
 }
 
-fn nowhere() -> Address {
+fn unused_address() -> Address {
     Address::local("nowhere")
 }
 
-type Begin = fn(&Channel);
+type Trigger = fn(&Channel);
 
 /// How each of them begins.
-const BEGINNINGS: [(&str, Begin); 13] = [
+const TRIGGERS: [(&str, Trigger); 13] = [
     ("on_read", |channel| drop(channel.with_pipeline(|pipeline| pipeline.fire_read(1_u8)))),
     ("on_read_complete", |channel| {
         drop(channel.with_pipeline(|pipeline| pipeline.fire_read_complete()));
@@ -101,8 +101,8 @@ const BEGINNINGS: [(&str, Begin); 13] = [
     ("on_error", |channel| {
         drop(channel.with_pipeline(|pipeline| pipeline.fire_error(Error::new("oh"))));
     }),
-    ("bind", |channel| drop(channel.bind(nowhere()))),
-    ("connect", |channel| drop(channel.connect(nowhere()))),
+    ("bind", |channel| drop(channel.bind(unused_address()))),
+    ("connect", |channel| drop(channel.connect(unused_address()))),
     ("disconnect", |channel| drop(channel.disconnect())),
     ("close", |channel| drop(channel.close())),
     ("deregister", |channel| drop(channel.deregister())),
@@ -113,11 +113,13 @@ const BEGINNINGS: [(&str, Begin); 13] = [
 ];
 
 /// A channel with such a handler. It does not read by itself.
-fn again(stage: &mut Stage, times: usize) -> Channel {
-    let channel = stage.register(Puppet(Trouble::None), |_| Ok(()));
-    stage.on(|_| channel.set_auto_read(false));
-    let added = stage.on(|_| {
-        channel.with_pipeline(move |pipeline| pipeline.add_last("again", Again(times)).map(drop))
+fn channel_with_repeater(fixture: &mut LoopFixture, times: usize) -> Channel {
+    let channel = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
+    fixture.on(|_| channel.set_auto_read(false));
+    let added = fixture.on(|_| {
+        channel.with_pipeline(move |pipeline| {
+            pipeline.add_last("again", RepeatsEvent(times)).map(drop)
+        })
     });
     added.join().expect("the loop runs").expect("it is added");
     channel
@@ -125,16 +127,16 @@ fn again(stage: &mut Stage, times: usize) -> Channel {
 
 #[test]
 fn c05_rule_2_a_handler_that_repeats_its_own_event_does_not_starve_the_loop() {
-    for (what, begin) in BEGINNINGS {
-        let mut stage = Stage::new();
-        let channel = again(&mut stage, 1);
-        let other = stage.register(Puppet(Trouble::None), |_| Ok(()));
-        stage.on(|_| begin(&channel));
-        let event_loop = stage.event_loop.event_loop();
+    for (what, trigger) in TRIGGERS {
+        let mut fixture = LoopFixture::new();
+        let channel = channel_with_repeater(&mut fixture, 1);
+        let other = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
+        fixture.on(|_| trigger(&channel));
+        let event_loop = fixture.event_loop.event_loop();
         let task = event_loop.submit(|| ()).expect("a task");
         let timer = event_loop.schedule(Duration::ZERO, || ()).expect("a timer");
         let written = other.write_and_flush(1_u8);
-        (0..3).for_each(|_| _ = stage.event_loop.turn(Some(Duration::ZERO)));
+        (0..3).for_each(|_| _ = fixture.event_loop.turn(Some(Duration::ZERO)));
         assert!(task.is_done() && timer.is_done(), "{what}");
         assert!(written.is_done(), "{what}");
         assert!(channel.is_open(), "{what} goes on");
@@ -142,42 +144,42 @@ fn c05_rule_2_a_handler_that_repeats_its_own_event_does_not_starve_the_loop() {
 }
 
 /// Lets a handler that has begun with this, and causes so many for each, come to what it comes to.
-fn comes_to_an_end(what: &str, begin: Begin, times: usize) {
-    let mut stage = Stage::new();
-    let channel = again(&mut stage, times);
-    let other = stage.register(Puppet(Trouble::None), |_| Ok(()));
-    stage.on(|_| begin(&channel));
+fn assert_named_and_closed(what: &str, trigger: Trigger, times: usize) {
+    let mut fixture = LoopFixture::new();
+    let channel = channel_with_repeater(&mut fixture, times);
+    let other = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
+    fixture.on(|_| trigger(&channel));
     while channel.is_open() {
-        stage.event_loop.turn(Some(Duration::ZERO));
+        fixture.event_loop.turn(Some(Duration::ZERO));
     }
-    stage.run();
+    fixture.run();
     assert!(channel.closed().is_done(), "{what}");
     let late = channel.write(1_u8);
-    stage.run();
+    fixture.run();
     let error = late.join().expect_err("it is closed").to_string();
     assert!(error.contains("`again` does not come to an end"), "{what}: {error}");
-    let reports = stage.reports.take();
+    let reports = fixture.reports.take();
     assert!(reports.iter().any(|it| it.contains("`again`")), "{what}: {reports:?}");
     assert_eq!(channel.pending_bytes(), 0, "{what}");
-    assert_eq!(stage.on(|here| here.registered_channels()), [other], "{what}");
+    assert_eq!(fixture.on(|here| here.registered_channels()), [other], "{what}");
 }
 
 #[test]
 fn c05_rule_2_a_handler_whose_events_multiply_is_named_and_its_channel_closed() {
-    for (what, begin) in BEGINNINGS {
-        comes_to_an_end(what, begin, 2);
+    for (what, trigger) in TRIGGERS {
+        assert_named_and_closed(what, trigger, 2);
     }
 }
 
 #[test]
 fn c05_rule_2_a_handler_that_repeats_its_own_event_for_ever_is_named_and_its_channel_closed() {
-    comes_to_an_end("flush", |channel| channel.flush(), 1);
+    assert_named_and_closed("flush", |channel| channel.flush(), 1);
 }
 
 /// Answers every event with writes, as many as it is told, which wait for it.
-struct Burst(usize);
+struct WriteBurst(usize);
 
-impl Handler for Burst {
+impl Handler for WriteBurst {
     fn interest(&self) -> Events {
         Events::USER_EVENT | Events::WRITE
     }
@@ -190,21 +192,21 @@ impl Handler for Burst {
 
 #[test]
 fn c05_rule_2_all_events_that_one_call_causes_are_delivered() {
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet(Trouble::None), |edit| {
-        edit.add_last("burst", Burst(200_000))?;
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport(PanicPoint::None), |edit| {
+        edit.add_last("burst", WriteBurst(200_000))?;
         Ok(())
     });
-    stage.on(|_| channel.fire_user_event(()));
-    let last = stage.on(|_| channel.write_and_flush(1_u8));
+    fixture.on(|_| channel.fire_user_event(()));
+    let last = fixture.on(|_| channel.write_and_flush(1_u8));
     assert!(last.is_done(), "what has an end is not put off");
     assert!(channel.is_open());
 }
 
 /// Asks for a close again and again; when it is removed, says so.
-struct Removed(std::rc::Rc<std::cell::Cell<bool>>);
+struct RepeatsClose(std::rc::Rc<std::cell::Cell<bool>>);
 
-impl Handler for Removed {
+impl Handler for RepeatsClose {
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         drop(done.take());
         drop(ctx.channel().close());
@@ -218,20 +220,20 @@ impl Handler for Removed {
 
 #[test]
 fn c05_rule_4_a_handler_can_be_removed_while_its_remaining_events_wait() {
-    let mut stage = Stage::new();
+    let mut fixture = LoopFixture::new();
     let removed = std::rc::Rc::new(std::cell::Cell::new(false));
     let told = removed.clone();
-    let channel = stage.register(Puppet(Trouble::None), |edit| {
-        edit.add_last("again", Removed(told))?;
+    let channel = fixture.register(ScriptedTransport(PanicPoint::None), |edit| {
+        edit.add_last("again", RepeatsClose(told))?;
         Ok(())
     });
-    stage.on(|_| drop(channel.close()));
+    fixture.on(|_| drop(channel.close()));
     assert!(channel.is_open());
-    let gone = stage.on(|_| channel.with_pipeline(|pipeline| pipeline.remove("again").map(drop)));
+    let gone = fixture.on(|_| channel.with_pipeline(|pipeline| pipeline.remove("again").map(drop)));
     assert!(gone.join().expect("the loop runs").is_ok());
-    stage.run();
+    fixture.run();
     assert!(removed.get(), "it has taken its leave");
     assert!(channel.closed().is_done(), "what it asked for last goes past it");
-    let reports = stage.reports.take();
+    let reports = fixture.reports.take();
     assert_eq!(reports, [""; 0], "nothing was given up");
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use waterwheel_channel::{Ctx, Handler, HandlerResult};
 
-use super::support::{Puppet, Stage};
+use super::support::{LoopFixture, ScriptedTransport};
 
 /// Leaves as soon as it has come, and comes as soon as it has left.
-struct Restless(Rc<Cell<usize>>);
+struct RepeatsRegistration(Rc<Cell<usize>>);
 
-impl Handler for Restless {
+impl Handler for RepeatsRegistration {
     fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.set(self.0.get() + 1);
         ctx.deregister();
@@ -28,16 +28,16 @@ impl Handler for Restless {
 
 #[test]
 fn c04_a_channel_that_deregisters_and_registers_for_ever_does_not_starve_the_loop() {
-    let mut stage = Stage::new();
+    let mut fixture = LoopFixture::new();
     let times = Rc::new(Cell::new(0));
     let seen = times.clone();
-    let channel = stage.register(Puppet::default(), |edit| {
-        edit.add_last("restless", Restless(seen))?;
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
+        edit.add_last("restless", RepeatsRegistration(seen))?;
         Ok(())
     });
     for _ in 0..10 {
         let before = times.get();
-        stage.event_loop.turn(Some(Duration::ZERO));
+        fixture.event_loop.turn(Some(Duration::ZERO));
         assert!(times.get() > before, "it goes on");
     }
     assert!(channel.is_open());

@@ -10,21 +10,21 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Clock, EventExecutor, VirtualClock};
 
-use super::support::{Puppet, Stage};
+use super::support::{LoopFixture, ScriptedTransport};
 
 /// A message that cannot be weighed.
-struct Weightless;
+struct PanicsInSizeHint;
 
-impl Message for Weightless {
+impl Message for PanicsInSizeHint {
     fn size_hint(&self) -> usize {
         panic!("nobody knows");
     }
 }
 
 /// Passes everything on, and says when it takes its leave.
-struct Remote(mpsc::Sender<&'static str>);
+struct ReportsRemoval(mpsc::Sender<&'static str>);
 
-impl RemoteHandler for Remote {
+impl RemoteHandler for ReportsRemoval {
     fn on_removed(&mut self, _: &RemoteCtx) {
         let _ = self.0.send("removed");
     }
@@ -37,16 +37,16 @@ fn c03_operations_queued_for_an_offloaded_handler_complete_although_its_slot_is_
         let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
         let executor = remote.executor().clone();
         let (said, heard) = mpsc::channel();
-        let mut stage = Stage::new();
-        let channel = stage.register(Puppet::default(), |edit| {
-            edit.add_last("remote", Offloaded::on(&executor, move || Remote(said)))?;
+        let mut fixture = LoopFixture::new();
+        let channel = fixture.register(ScriptedTransport::default(), |edit| {
+            edit.add_last("remote", Offloaded::on(&executor, move || ReportsRemoval(said)))?;
             Ok(())
         });
         remote.run_now();
-        stage.run();
+        fixture.run();
         let told = Rc::new(Cell::new(0));
         let count = told.clone();
-        let written = stage.on(|here| {
+        let written = fixture.on(|here| {
             let written = here.with_pipeline(&channel, |pipeline| {
                 if removed {
                     pipeline.remove("remote").expect("it is there");
@@ -55,14 +55,14 @@ fn c03_operations_queued_for_an_offloaded_handler_complete_although_its_slot_is_
                 pipeline.write_with(String::from("waits"), done);
                 channel.write(String::from("waits, too"))
             });
-            channel.send(Weightless);
+            channel.send(PanicsInSizeHint);
             written.expect("it is there")
         });
         assert!(!channel.is_open());
         while remote.run_now() > 0 {
-            stage.run();
+            fixture.run();
         }
-        stage.run();
+        fixture.run();
         assert!(written.is_done(), "removed: {removed}");
         assert_eq!(told.get(), 1, "removed: {removed}");
         assert_eq!(channel.pending_bytes(), 0, "removed: {removed}");
@@ -70,16 +70,16 @@ fn c03_operations_queued_for_an_offloaded_handler_complete_although_its_slot_is_
     }
 }
 
-/// Answers with what cannot be weighed.
-struct Answers;
+/// AnswersWithPanickingSize with what cannot be weighed.
+struct AnswersWithPanickingSize;
 
-impl Handler for Answers {
+impl Handler for AnswersWithPanickingSize {
     fn interest(&self) -> Events {
         Events::READ
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
-        ctx.write(Weightless);
+        ctx.write(PanicsInSizeHint);
         Ok(())
     }
 }
@@ -89,16 +89,16 @@ fn c03_operations_behind_a_removed_offloaded_handler_complete_although_its_slot_
     let builder = EventExecutor::builder();
     let mut remote = builder.build_manual(Clock::Virtual(VirtualClock::new())).unwrap();
     let executor = remote.executor().clone();
-    let mut stage = Stage::new();
-    let channel = stage.register(Puppet::default(), |edit| {
+    let mut fixture = LoopFixture::new();
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
         let (said, _) = mpsc::channel();
-        edit.add_last("remote", Offloaded::on(&executor, move || Remote(said)))?;
-        edit.add_last("app", Answers)?;
+        edit.add_last("remote", Offloaded::on(&executor, move || ReportsRemoval(said)))?;
+        edit.add_last("app", AnswersWithPanickingSize)?;
         Ok(())
     });
     remote.run_now();
-    stage.run();
-    let written = stage.on(|here| {
+    fixture.run();
+    let written = fixture.on(|here| {
         here.with_pipeline(&channel, |pipeline| {
             pipeline.remove("remote").expect("it is there");
             // These wait until it has left, and then go past: the first one brings the slot down.
@@ -108,9 +108,9 @@ fn c03_operations_behind_a_removed_offloaded_handler_complete_although_its_slot_
         })
     });
     while remote.run_now() > 0 {
-        stage.run();
+        fixture.run();
     }
-    stage.run();
+    fixture.run();
     assert!(!channel.is_open());
     assert!(written.expect("it was there").is_done());
     assert_eq!(channel.pending_bytes(), 0);

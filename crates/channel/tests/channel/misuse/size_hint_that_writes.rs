@@ -4,15 +4,15 @@ use std::sync::mpsc;
 
 use waterwheel_channel::{Channel, Message};
 
-use super::support::{Puppet, Stage, in_the_way};
+use super::support::{LoopFixture, ScriptedTransport, on_event_in_the_path_of_writes};
 
 /// A message that writes when it is weighed.
-struct Meddler {
+struct WritesInSizeHint {
     channel: Channel,
     asked: mpsc::Sender<()>,
 }
 
-impl Message for Meddler {
+impl Message for WritesInSizeHint {
     fn size_hint(&self) -> usize {
         self.channel.fire_user_event(());
         self.channel.flush();
@@ -24,31 +24,34 @@ impl Message for Meddler {
 
 #[test]
 fn c05_rule_1_nothing_is_borrowed_while_size_hint_runs() {
-    let mut stage = Stage::new();
+    let mut fixture = LoopFixture::new();
     let (asked, count) = mpsc::channel();
     let mut first = true;
-    let channel = stage.register(Puppet::default(), |edit| {
+    let channel = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last(
             "app",
-            in_the_way(move |ctx| {
+            on_event_in_the_path_of_writes(move |ctx| {
                 if std::mem::take(&mut first) {
                     let channel = ctx.channel();
                     // At a busy handler, and past it.
-                    drop(channel.write(Meddler { channel: channel.clone(), asked: asked.clone() }));
-                    ctx.write(Meddler { channel, asked: asked.clone() });
+                    drop(channel.write(WritesInSizeHint {
+                        channel: channel.clone(),
+                        asked: asked.clone(),
+                    }));
+                    ctx.write(WritesInSizeHint { channel, asked: asked.clone() });
                 }
             }),
         )?;
         Ok(())
     });
-    stage.on(|_| {
+    fixture.on(|_| {
         channel.fire_user_event(());
         channel.flush();
     });
-    stage.run();
+    fixture.run();
     assert!(count.try_iter().count() >= 2);
-    assert_eq!(stage.reports.take(), Vec::<String>::new());
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
     assert!(channel.is_open());
-    stage.on(|_| channel.flush());
+    fixture.on(|_| channel.flush());
     assert_eq!(channel.pending_bytes(), 0);
 }

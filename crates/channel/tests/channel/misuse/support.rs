@@ -13,12 +13,12 @@ use waterwheel_channel::{
 use waterwheel_executor::{Error, Report, Reporter};
 
 /// A loop by hand, and what it has reported.
-pub(crate) struct Stage {
+pub(crate) struct LoopFixture {
     pub(crate) event_loop: ManualEventLoop,
     pub(crate) reports: Arc<Reports>,
 }
 
-impl Stage {
+impl LoopFixture {
     pub(crate) fn new() -> Self {
         let reports = Arc::new(Reports::default());
         let builder = EventLoopGroup::builder(TaskOnly).reporter(reports.clone());
@@ -39,7 +39,7 @@ impl Stage {
     /// Registers a channel.
     pub(crate) fn register(
         &mut self,
-        transport: Puppet,
+        transport: ScriptedTransport,
         make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Channel {
         let made = self.on(|here| here.register_with(NewChannel::new(transport), make));
@@ -65,7 +65,7 @@ impl Reporter for Reports {
 
 /// When a transport is to panic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Trouble {
+pub(crate) enum PanicPoint {
     #[default]
     None,
     Register,
@@ -76,15 +76,15 @@ pub(crate) enum Trouble {
 
 /// A transport that is connected, takes everything, reads nothing, and panics if it is told to.
 #[derive(Default)]
-pub(crate) struct Puppet(pub(crate) Trouble);
+pub(crate) struct ScriptedTransport(pub(crate) PanicPoint);
 
-impl Puppet {
-    fn may_panic(&self, at: Trouble) {
-        assert!(self.0 != at, "trouble at {at:?}");
+impl ScriptedTransport {
+    fn may_panic(&self, at: PanicPoint) {
+        assert!(self.0 != at, "panic in {at:?}");
     }
 }
 
-impl Transport for Puppet {
+impl Transport for ScriptedTransport {
     fn name(&self) -> &'static str {
         "puppet"
     }
@@ -102,7 +102,7 @@ impl Transport for Puppet {
     }
 
     fn register(&mut self, _: &TransportContext) -> Result<bool, Error> {
-        self.may_panic(Trouble::Register);
+        self.may_panic(PanicPoint::Register);
         Ok(true)
     }
 
@@ -112,19 +112,19 @@ impl Transport for Puppet {
 
     fn set_read(&mut self, _: &TransportContext, plan: Option<ReadPlan>) {
         if plan.is_none() {
-            self.may_panic(Trouble::SetRead);
+            self.may_panic(PanicPoint::SetRead);
         }
     }
 
     fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
-        self.may_panic(Trouble::Write);
+        self.may_panic(PanicPoint::Write);
         let all = outbound.messages(usize::MAX).count();
         outbound.sent(all);
         Ok(Submit::Done(all))
     }
 
     fn close(&mut self, _: &TransportContext) -> Detach {
-        self.may_panic(Trouble::Close);
+        self.may_panic(PanicPoint::Close);
         Detach::Done
     }
 }
@@ -135,7 +135,7 @@ pub(crate) fn on_event(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
 }
 
 /// The same, and it is in the way of every write: what is written meanwhile has to wait.
-pub(crate) fn in_the_way(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
+pub(crate) fn on_event_in_the_path_of_writes(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
     OnEvent(f, Events::USER_EVENT | Events::WRITE)
 }
 

@@ -5,10 +5,10 @@ use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
-use crate::support::{Bench, bench, error, quiet, text};
+use crate::support::{PipelineFixture, error, fixture, started_fixture, text};
 
-fn three() -> Bench {
-    quiet(|edit, log| {
+fn three_recorders() -> PipelineFixture {
+    started_fixture(|edit, log| {
         for name in ["a", "b", "c"] {
             edit.add_last(name, log.recorder())?;
         }
@@ -17,15 +17,15 @@ fn three() -> Bench {
 }
 
 /// Of another type than the recorders.
-struct Plain;
+struct NoOpHandler;
 
-impl Handler for Plain {}
+impl Handler for NoOpHandler {}
 
 #[test]
 fn c03_handlers_are_added_first_last_before_and_after_others() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let names = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let names = fixture.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
         pipeline.add_first("first", log.recorder())?;
         pipeline.add_last("last", log.recorder())?;
         pipeline.add_before("b", "before b", log.recorder())?;
@@ -36,39 +36,39 @@ fn c03_handlers_are_added_first_last_before_and_after_others() {
     let names = names.expect("it is open").expect("it is all right");
     let expected = ["first", "a", "before b", "b", "between", "after b", "c", "last"];
     assert_eq!(names, expected);
-    drop(bench.log.take());
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    assert_eq!(bench.log.take(), expected.map(|name| format!("{name} on_user_event x")));
-    bench.on_loop(|channel| channel.flush());
+    drop(fixture.log.take());
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(fixture.log.take(), expected.map(|name| format!("{name} on_user_event x")));
+    fixture.on_loop(|channel| channel.flush());
     let mut outward = expected.map(|name| format!("{name} flush"));
     outward.reverse();
-    assert_eq!(bench.log.take(), outward);
+    assert_eq!(fixture.log.take(), outward);
 }
 
 #[test]
 fn c03_handlers_are_removed_by_name_slot_and_type() {
-    let mut bench = three();
-    let names = bench.with_pipeline(|pipeline| -> Result<_, PipelineError> {
+    let mut fixture = three_recorders();
+    let names = fixture.with_pipeline(|pipeline| -> Result<_, PipelineError> {
         pipeline.remove("b")?;
         let slot = pipeline.slot("c").expect("it is there");
         pipeline.remove(slot)?;
         let by_type = pipeline.slot_of::<Recorder>().expect("it is there");
         assert_eq!(Some(by_type), pipeline.slot("a"));
-        assert_eq!(pipeline.slot_of::<Plain>(), None);
+        assert_eq!(pipeline.slot_of::<NoOpHandler>(), None);
         pipeline.remove(by_type)?;
         Ok(pipeline.names())
     });
     assert_eq!(names.expect("it is open").expect("it is all right"), Vec::<String>::new());
     let gone =
         ["b", "c", "a"].map(|name| [format!("{name} on_removed"), format!("{name} dropped")]);
-    assert_eq!(bench.log.take(), gone.concat());
+    assert_eq!(fixture.log.take(), gone.concat());
 }
 
 #[test]
 fn c03_handlers_are_replaced_under_the_same_name_or_another() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let names = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let names = fixture.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
         pipeline.replace("b", "b", log.recorder())?;
         let slot = pipeline.slot("c").expect("it is there");
         let new = pipeline.replace(slot, "d", log.recorder())?;
@@ -78,16 +78,16 @@ fn c03_handlers_are_replaced_under_the_same_name_or_another() {
     });
     assert_eq!(names.expect("it is open").expect("it is all right"), ["a", "b", "d"]);
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["b on_added", "b on_removed", "b dropped", "d on_added", "c on_removed", "c dropped"]
     );
 }
 
 #[test]
 fn c03_a_name_may_be_reused_after_its_handler_was_removed() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let slots = bench.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let slots = fixture.with_pipeline(move |pipeline| -> Result<_, PipelineError> {
         let old = pipeline.slot("b").expect("it is there");
         pipeline.remove("b")?;
         let new = pipeline.add_last("b", log.recorder())?;
@@ -102,7 +102,7 @@ fn c03_a_name_may_be_reused_after_its_handler_was_removed() {
 #[test]
 fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
     for (gone, inward) in [("a", "b c"), ("b", "b c"), ("c", "b")] {
-        let mut bench = quiet(|edit, log| {
+        let mut fixture = started_fixture(|edit, log| {
             edit.add_last("a", log.recorder())?;
             edit.add_last(
                 "b",
@@ -116,8 +116,8 @@ fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
             edit.add_last("c", log.recorder())?;
             Ok(())
         });
-        bench.on_loop(|channel| channel.fire_user_event(text("x")));
-        let found = bench.log.take();
+        fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+        let found = fixture.log.take();
         let told = |line: &str| found.iter().position(|it| it == line);
         let reached: Vec<_> = ["b", "c"]
             .into_iter()
@@ -128,16 +128,16 @@ fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
             told(&format!("{gone} on_removed")) < told(&format!("{gone} dropped")),
             "{found:?}"
         );
-        assert!(!bench.names().contains(&gone.to_owned()));
-        bench.on_loop(|channel| channel.fire_user_event(text("y")));
-        let found = bench.log.take();
+        assert!(!fixture.names().contains(&gone.to_owned()));
+        fixture.on_loop(|channel| channel.fire_user_event(text("y")));
+        let found = fixture.log.take();
         assert_eq!(found.len(), 2, "{gone} is gone: {found:?}");
     }
 }
 
 #[test]
 fn c03_handlers_added_by_a_running_handler_receive_events_at_once() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let more = log.clone();
         edit.add_last(
             "app",
@@ -150,9 +150,9 @@ fn c03_handlers_added_by_a_running_handler_receive_events_at_once() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app on_user_event x",
             "before on_added",
@@ -165,9 +165,9 @@ fn c03_handlers_added_by_a_running_handler_receive_events_at_once() {
 
 #[test]
 fn c03_the_changes_of_an_edit_are_applied_at_its_end_in_order() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let edited = bench.with_pipeline(move |pipeline| {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let edited = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.remove("a")?;
             edit.add_last("d", log.recorder())?;
@@ -181,7 +181,7 @@ fn c03_the_changes_of_an_edit_are_applied_at_its_end_in_order() {
     });
     assert!(matches!(edited, Some(Ok(()))));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "one that was never added dropped",
             "the closure returns",
@@ -196,23 +196,23 @@ fn c03_the_changes_of_an_edit_are_applied_at_its_end_in_order() {
 
 #[test]
 fn c03_names_are_generated_from_types() {
-    let mut bench = bench(|edit, log| {
+    let mut fixture = fixture(|edit, log| {
         edit.add_last(Name::auto(), log.recorder())?;
-        edit.add_last("Plain#1", log.recorder())?;
-        edit.add_last(Name::auto(), Plain)?;
-        edit.add_last(Name::auto(), Plain)?;
+        edit.add_last("NoOpHandler#1", log.recorder())?;
+        edit.add_last(Name::auto(), NoOpHandler)?;
+        edit.add_last(Name::auto(), NoOpHandler)?;
         Ok(())
     });
-    assert_eq!(bench.names(), ["Recorder#0", "Plain#1", "Plain#2", "Plain#3"]);
+    assert_eq!(fixture.names(), ["Recorder#0", "NoOpHandler#1", "NoOpHandler#2", "NoOpHandler#3"]);
 }
 
 /// An edit that fails leaves no trace.
 fn fails_without_trace(
     wrong: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error> + 'static,
 ) -> String {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let edited = bench.with_pipeline(move |pipeline| {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let edited = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| {
             edit.add_first("new", log.recorder())?;
             edit.remove("b")?;
@@ -221,12 +221,12 @@ fn fails_without_trace(
         })
     });
     let failed = edited.expect("it is open").expect_err("it is wrong");
-    assert_eq!(bench.names(), ["a", "b", "c"]);
-    let found = bench.log.take();
+    assert_eq!(fixture.names(), ["a", "b", "c"]);
+    let found = fixture.log.take();
     assert!(found.iter().all(|line| line == "one that was never added dropped"), "{found:?}");
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     let expected = ["a", "b", "c"].map(|name| format!("{name} on_user_event x"));
-    assert_eq!(bench.log.take(), expected);
+    assert_eq!(fixture.log.take(), expected);
     failed.to_string()
 }
 
@@ -256,17 +256,17 @@ fn c03_an_error_in_an_edit_undoes_all_of_it() {
 
 #[test]
 fn c03_an_unknown_name_in_an_empty_pipeline_is_an_error() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let removed = bench.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let removed = fixture.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
     let message = "the pipeline has no handler named `x`; its handlers are: none";
     assert_eq!(removed.expect_err("there is none").to_string(), message);
 }
 
 #[test]
 fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let edited = bench.with_pipeline(move |pipeline| {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let edited = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.add_after("a", "staged", log.recorder())?;
             pipeline.remove("staged")?;
@@ -276,19 +276,19 @@ fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
         })
     });
     assert!(edited.expect("it is open").is_err());
-    assert_eq!(bench.names(), ["a", "b", "c", "d"], "the inner edits stand");
+    assert_eq!(fixture.names(), ["a", "b", "c", "d"], "the inner edits stand");
     let lines = ["one that was never added dropped", "d on_added"];
-    assert_eq!(bench.log.take(), lines);
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(fixture.log.take(), lines);
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["a", "b", "c", "d"].map(|name| format!("{name} on_user_event x"))
     );
 }
 
 #[test]
 fn c03_a_handler_may_remove_one_that_was_added_in_the_same_edit() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let more = log.clone();
         edit.add_last(
             "a",
@@ -302,16 +302,16 @@ fn c03_a_handler_may_remove_one_that_was_added_in_the_same_edit() {
         edit.add_last("c", log.recorder())?;
         Ok(())
     });
-    assert_eq!(bench.names(), ["a", "c", "d"]);
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    assert_eq!(bench.log.take(), ["a", "c", "d"].map(|name| format!("{name} on_user_event x")));
+    assert_eq!(fixture.names(), ["a", "c", "d"]);
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    assert_eq!(fixture.log.take(), ["a", "c", "d"].map(|name| format!("{name} on_user_event x")));
 }
 
 #[test]
 fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
-    let mut bench = three();
-    let log = bench.log.clone();
-    let added = bench.with_pipeline(move |pipeline| {
+    let mut fixture = three_recorders();
+    let log = fixture.log.clone();
+    let added = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.add_last(
                 "bad",
@@ -323,9 +323,9 @@ fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
     });
     let failed = added.expect("it is open").expect_err("it cannot work here");
     assert_eq!(failed.to_string(), "`bad` could not be added: not here");
-    assert_eq!(bench.names(), ["a", "c", "good"]);
+    assert_eq!(fixture.names(), ["a", "c", "good"]);
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "bad on_added",
             "bad on_removed",
@@ -361,33 +361,33 @@ fn c03_an_initialiser_that_fails_closes_the_channel() {
 #[test]
 fn c03_a_closed_channel_cannot_be_edited() {
     fn edit(ctx: &Ctx<'_>) -> HandlerResult {
-        ctx.pipeline().add_last("late", Plain)?;
+        ctx.pipeline().add_last("late", NoOpHandler)?;
         Ok(())
     }
-    let mut bench = quiet(|edit_, log| {
+    let mut fixture = started_fixture(|edit_, log| {
         edit_.add_last("app", log.recorder().at(HandlerMethod::Removed, edit))?;
         Ok(())
     });
-    bench.close();
+    fixture.close();
     let refused = "the channel is closed; its pipeline can no longer be changed";
-    assert_eq!(bench.errors(), [refused]);
-    assert!(bench.with_pipeline(|pipeline| pipeline.names()).is_none(), "it is gone");
-    let mut asked = bench.on_loop(|channel| channel.with_pipeline(|pipeline| pipeline.names()));
+    assert_eq!(fixture.errors(), [refused]);
+    assert!(fixture.with_pipeline(|pipeline| pipeline.names()).is_none(), "it is gone");
+    let mut asked = fixture.on_loop(|channel| channel.with_pipeline(|pipeline| pipeline.names()));
     assert!(asked.try_take().expect("at once").is_err());
 }
 
 #[test]
 fn c03_unhandled_messages_and_errors_are_reported_at_the_tail() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let log = bench.log.clone();
-    let channel = bench.another("other", |edit| {
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let log = fixture.log.clone();
+    let channel = fixture.another("other", |edit| {
         edit.add_last("one", log.recorder().interest(Events::NONE))?;
         edit.add_last("two", log.recorder().interest(Events::NONE))?;
         Ok(())
     });
     let channel = channel.expect("it can be made");
     let id = channel.id();
-    bench.on_loop(|_| {
+    fixture.on_loop(|_| {
         for _ in 0..5 {
             drop(channel.with_pipeline(|pipeline| pipeline.fire_read(text("x"))));
         }
@@ -408,5 +408,5 @@ fn c03_unhandled_messages_and_errors_are_reported_at_the_tail() {
         )
     };
     let expected = [message(1), message(2), message(4), failure(1), failure(2), failure(4)];
-    assert_eq!(bench.reports.take(), expected, "each time their number has doubled");
+    assert_eq!(fixture.reports.take(), expected, "each time their number has doubled");
 }

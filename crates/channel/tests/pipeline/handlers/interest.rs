@@ -3,7 +3,7 @@
 use waterwheel_channel::Events;
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{bench, let_everything_happen, start_timer, text};
+use crate::support::{fixture, start_timer, text, trigger_every_method};
 
 /// Every event with the moment it is.
 const EVENTS: [(Events, HandlerMethod); 18] = [
@@ -29,15 +29,15 @@ const EVENTS: [(Events, HandlerMethod); 18] = [
 
 /// The methods that `app` was called with, each once, if it is interested in these events.
 fn called_for(interest: Events) -> Vec<String> {
-    let mut bench = bench(|edit, log| {
+    let mut fixture = fixture(|edit, log| {
         edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
         let app = log.recorder().at(HandlerMethod::Added, start_timer).interest(interest);
         edit.add_last("app", app)?;
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
-    let_everything_happen(&mut bench);
-    let lines = bench.log.take();
+    trigger_every_method(&mut fixture);
+    let lines = fixture.log.take();
     for (_, moment) in EVENTS {
         for other in ["first", "last"] {
             let call = format!("{other} {}", moment.method());
@@ -72,14 +72,14 @@ fn c04_a_handler_interested_in_all_events_receives_all() {
 
 #[test]
 fn c04_every_event_goes_through_every_handler_in_order() {
-    let mut bench = bench(|edit, log| {
+    let mut fixture = fixture(|edit, log| {
         edit.add_last("a", log.recorder().holds(HandlerMethod::Disconnect))?;
         edit.add_last("b", log.recorder())?;
         edit.add_last("c", log.recorder())?;
         Ok(())
     });
-    let_everything_happen(&mut bench);
-    let lines = bench.log.take();
+    trigger_every_method(&mut fixture);
+    let lines = fixture.log.take();
     for (event, moment) in EVENTS {
         let called = |line: &&String| line.split(' ').nth(1) == Some(moment.method());
         let names: String = lines.iter().filter(called).map(|line| &line[..1]).collect();
@@ -92,7 +92,7 @@ fn c04_every_event_goes_through_every_handler_in_order() {
 
 #[test]
 fn c05_rule_12_a_skipped_slot_defers_no_events() {
-    let mut bench = bench(|edit, log| {
+    let mut fixture = fixture(|edit, log| {
         let told = log.clone();
         edit.add_last(
             "app",
@@ -107,7 +107,7 @@ fn c05_rule_12_a_skipped_slot_defers_no_events() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.log.take()[1..], ["app on_read x", "1 pending"]);
-    assert_eq!(bench.sent(), ["1", "2"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.log.take()[1..], ["app on_read x", "1 pending"]);
+    assert_eq!(fixture.sent(), ["1", "2"]);
 }

@@ -5,7 +5,7 @@ use waterwheel_channel::{Handler, HandlerResult, Message, Msg, PipelineError, Si
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{Bench, bench_with, text};
+use crate::support::{PipelineFixture, fixture_with, text};
 
 struct Line;
 struct Request;
@@ -47,8 +47,8 @@ fn answering() -> Typed {
 }
 
 /// Of bytes, with three handlers that fit.
-fn fitting() -> Bench {
-    bench_with(Embedded::builder().stream(), |edit, _| {
+fn fitting() -> PipelineFixture {
+    fixture_with(Embedded::builder().stream(), |edit, _| {
         edit.add_last("lines", lines())?;
         edit.add_last("requests", requests())?;
         edit.add_last("app", app())?;
@@ -115,10 +115,10 @@ fn c06_the_types_of_the_transport_are_checked_too() {
 fn edit_fails(
     edit: impl FnOnce(&mut waterwheel_channel::Edit<'_>) -> Result<(), PipelineError> + 'static,
 ) -> String {
-    let mut bench = fitting();
-    let edited = bench.with_pipeline(|pipeline| pipeline.edit(edit)).expect("it is open");
-    assert_eq!(bench.names(), ["lines", "requests", "app"], "as it was");
-    assert!(bench.channel().is_open());
+    let mut fixture = fitting();
+    let edited = fixture.with_pipeline(|pipeline| pipeline.edit(edit)).expect("it is open");
+    assert_eq!(fixture.names(), ["lines", "requests", "app"], "as it was");
+    assert!(fixture.channel().is_open());
     let error = edited.expect_err("it does not fit");
     assert!(matches!(error, PipelineError::Types(_)), "{error:?}");
     short(&error)
@@ -143,8 +143,8 @@ fn drop_slot(_: waterwheel_channel::SlotId) {}
 
 #[test]
 fn c06_types_are_checked_at_the_end_of_an_edit() {
-    let mut bench = fitting();
-    let edited = bench.with_pipeline(|pipeline| {
+    let mut fixture = fitting();
+    let edited = fixture.with_pipeline(|pipeline| {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.remove("lines")?;
             edit.remove("requests")?;
@@ -153,17 +153,17 @@ fn c06_types_are_checked_at_the_end_of_an_edit() {
         })
     });
     assert!(matches!(edited, Some(Ok(()))), "{edited:?}");
-    assert_eq!(bench.names(), ["lines again", "requests again", "app"]);
+    assert_eq!(fixture.names(), ["lines again", "requests again", "app"]);
 }
 
 #[test]
 fn c06_a_message_of_an_unexpected_type_does_not_panic() {
-    let mut bench = bench_with(Embedded::builder(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder(), |edit, log| {
         edit.add_last("any", log.recorder())?;
         Ok(())
     });
-    bench.write_inbound_all([text("x").into(), Msg::new(5u32), Msg::new(Line)]);
-    let passed: Vec<_> = bench.passed();
+    fixture.write_inbound_all([text("x").into(), Msg::new(5u32), Msg::new(Line)]);
+    let passed: Vec<_> = fixture.passed();
     assert_eq!(passed, ["x", "u32", std::any::type_name::<Line>()]);
-    assert_eq!(bench.reports.take(), Vec::<String>::new());
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
 }

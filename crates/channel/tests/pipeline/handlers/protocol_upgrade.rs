@@ -4,7 +4,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{Bench, quiet, text};
+use crate::support::{PipelineFixture, started_fixture, text};
 
 /// Takes lines out of what comes in. When it is removed it hands on what it has not read.
 #[derive(Default)]
@@ -44,8 +44,8 @@ impl Handler for Lines {
 }
 
 /// Lines, until one of them asks for the other protocol: then `raw` in their place.
-fn upgrading(in_place: bool) -> Bench {
-    quiet(|edit, log| {
+fn upgrading(in_place: bool) -> PipelineFixture {
+    started_fixture(|edit, log| {
         edit.add_last("lines", Lines::default())?;
         let raw: Log = log.clone();
         edit.add_last(
@@ -75,10 +75,10 @@ fn upgrading(in_place: bool) -> Bench {
 
 #[test]
 fn c05_an_upgrade_loses_no_bytes() {
-    let mut bench = upgrading(false);
-    bench.write_inbound(text("a\nupgrade\nraw\nby"));
+    let mut fixture = upgrading(false);
+    fixture.write_inbound(text("a\nupgrade\nraw\nby"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app on_read a",
             "app on_read upgrade",
@@ -88,36 +88,39 @@ fn c05_an_upgrade_loses_no_bytes() {
             "raw on_read raw\\nby",
         ]
     );
-    bench.write_inbound(text("tes\n"));
-    assert_eq!(bench.log.take(), ["raw on_read tes\\n"]);
-    assert_eq!(bench.passed(), ["a", "raw\\nby", "tes\\n"]);
-    assert_eq!((bench.sent(), bench.names()), (vec!["switching".into()], vec!["raw".to_owned()]));
+    fixture.write_inbound(text("tes\n"));
+    assert_eq!(fixture.log.take(), ["raw on_read tes\\n"]);
+    assert_eq!(fixture.passed(), ["a", "raw\\nby", "tes\\n"]);
+    assert_eq!(
+        (fixture.sent(), fixture.names()),
+        (vec!["switching".into()], vec!["raw".to_owned()])
+    );
 }
 
 #[test]
 fn c05_an_upgrade_in_place_hands_left_over_bytes_to_the_successor() {
-    let mut bench = upgrading(true);
-    bench.write_inbound(text("upgrade\nrest"));
+    let mut fixture = upgrading(true);
+    fixture.write_inbound(text("upgrade\nrest"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["app on_read upgrade", "raw on_added", "raw on_read rest", "app on_read rest"]
     );
-    assert_eq!(bench.names(), ["raw", "app"]);
+    assert_eq!(fixture.names(), ["raw", "app"]);
 }
 
 #[test]
 fn c05_an_upgrade_works_byte_by_byte() {
-    let mut bench = upgrading(false);
+    let mut fixture = upgrading(false);
     for byte in "a\nupgrade\nxy".bytes() {
-        bench.write_inbound(Bytes::copy_from_slice(&[byte]));
+        fixture.write_inbound(Bytes::copy_from_slice(&[byte]));
     }
-    assert_eq!(bench.passed(), ["a", "x", "y"]);
+    assert_eq!(fixture.passed(), ["a", "x", "y"]);
 }
 
 #[test]
 fn c05_edits_while_data_flows_lose_nothing() {
     // Each message adds a handler in front of the one that sees it, and removes the last one so added.
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let more = log.clone();
         let mut last = None;
         edit.add_last(
@@ -137,9 +140,9 @@ fn c05_edits_while_data_flows_lose_nothing() {
         Ok(())
     });
     let texts = ["1", "2", "3", "4"];
-    bench.write_inbound_all(texts.map(|it| text(it).into()));
-    assert_eq!(bench.sent(), texts);
-    let lines = bench.log.take();
+    fixture.write_inbound_all(texts.map(|it| text(it).into()));
+    assert_eq!(fixture.sent(), texts);
+    let lines = fixture.log.take();
     assert_eq!(
         lines[..8],
         [

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{quiet, text};
+use crate::support::{started_fixture, text};
 
 #[test]
 fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_delivered() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::OUTBOUND))?;
         let told = log.clone();
         edit.add_last(
@@ -24,9 +24,9 @@ fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_d
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app on_read x",
             "app returns",
@@ -40,13 +40,13 @@ fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_d
             "first read",
         ]
     );
-    assert_eq!(bench.sent(), ["1", "2", "3"]);
-    assert_eq!(bench.names(), ["first"]);
+    assert_eq!(fixture.sent(), ["1", "2", "3"]);
+    assert_eq!(fixture.names(), ["first"]);
 }
 
 #[test]
 fn c05_rule_04_without_deferred_events_a_removed_handler_is_passed_at_once() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::WRITE))?;
         let told = log.clone();
         edit.add_last(
@@ -61,14 +61,14 @@ fn c05_rule_04_without_deferred_events_a_removed_handler_is_passed_at_once() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     let lines = ["app on_read x", "first write 1", "first write 2", "app returns"];
-    assert_eq!(bench.log.take()[..4], lines);
+    assert_eq!(fixture.log.take()[..4], lines);
 }
 
 #[test]
 fn c05_rule_04_inbound_events_do_not_overtake_deferred_events() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let mut left = Some(());
         edit.add_last(
             "app",
@@ -86,9 +86,9 @@ fn c05_rule_04_inbound_events_do_not_overtake_deferred_events() {
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take()[..6],
+        fixture.log.take()[..6],
         [
             "app on_read x",
             "app on_read 1",
@@ -102,7 +102,7 @@ fn c05_rule_04_inbound_events_do_not_overtake_deferred_events() {
 
 #[test]
 fn c05_rule_04_events_during_on_removed_keep_their_order() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(waterwheel_channel::Events::WRITE))?;
         let app = log.recorder().reading(|ctx, _| {
             drop(ctx.channel().write(text("1")));
@@ -120,11 +120,11 @@ fn c05_rule_04_events_during_on_removed_keep_their_order() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    bench.on_loop(|channel| channel.flush());
-    bench.run();
+    fixture.write_inbound(text("x"));
+    fixture.on_loop(|channel| channel.flush());
+    fixture.run();
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app on_read x",
             "app write 1",
@@ -136,12 +136,12 @@ fn c05_rule_04_events_during_on_removed_keep_their_order() {
             "app dropped",
         ]
     );
-    assert_eq!(bench.sent(), ["1", "2", "3", "4"]);
+    assert_eq!(fixture.sent(), ["1", "2", "3", "4"]);
 }
 
 #[test]
 fn c05_rule_05_a_removed_handler_may_still_pass_on_events() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "lines",
             log.recorder().reading(|ctx, msg| {
@@ -166,9 +166,9 @@ fn c05_rule_05_a_removed_handler_may_still_pass_on_events() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("abc"));
+    fixture.write_inbound(text("abc"));
     assert_eq!(
-        bench.log.take()[..5],
+        fixture.log.take()[..5],
         [
             "lines on_read abc",
             "upgrade on_read a",
@@ -177,13 +177,13 @@ fn c05_rule_05_a_removed_handler_may_still_pass_on_events() {
             "lines dropped",
         ]
     );
-    assert_eq!(bench.passed(), ["a", "bc"]);
-    assert_eq!(bench.sent(), ["bye"]);
+    assert_eq!(fixture.passed(), ["a", "bc"]);
+    assert_eq!(fixture.sent(), ["bye"]);
 }
 
 #[test]
 fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("one", log.recorder())?;
         edit.add_last(
             "two",
@@ -200,9 +200,9 @@ fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
         edit.add_last("four", log.recorder())?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "one on_read x",
             "two on_read x",
@@ -217,12 +217,15 @@ fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
             "four read",
         ]
     );
-    assert_eq!((bench.sent(), bench.names()), (vec!["out".to_owned()], vec!["four".to_owned()]));
+    assert_eq!(
+        (fixture.sent(), fixture.names()),
+        (vec!["out".to_owned()], vec!["four".to_owned()])
+    );
 }
 
 #[test]
 fn c05_rule_05_events_fired_by_a_replaced_handler_reach_its_successor() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let successor = log.clone();
         edit.add_last(
             "old",
@@ -237,9 +240,9 @@ fn c05_rule_05_events_fired_by_a_replaced_handler_reach_its_successor() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "old on_read x",
             "new on_added",
@@ -251,5 +254,5 @@ fn c05_rule_05_events_fired_by_a_replaced_handler_reach_its_successor() {
         ],
         "what it writes does not go through its successor"
     );
-    assert_eq!((bench.sent(), bench.passed()), (vec!["out".to_owned()], vec!["x".to_owned()]));
+    assert_eq!((fixture.sent(), fixture.passed()), (vec!["out".to_owned()], vec!["x".to_owned()]));
 }

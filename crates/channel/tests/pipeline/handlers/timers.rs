@@ -7,13 +7,13 @@ use std::time::Duration;
 use waterwheel_channel::TimerId;
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{error, quiet, text};
+use crate::support::{error, started_fixture, text};
 
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn c03_timers_fire_in_order_of_deadline_then_of_creation() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().holds(HandlerMethod::UserEvent).at(HandlerMethod::UserEvent, |ctx| {
@@ -25,18 +25,18 @@ fn c03_timers_fire_in_order_of_deadline_then_of_creation() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    bench.run();
-    assert_eq!(bench.log.take(), ["app on_user_event x", "app on_timer 0"]);
-    bench.advance(MS);
-    assert_eq!(bench.log.take(), ["app on_timer 10", "app on_timer 11"]);
-    bench.advance(MS * 10);
-    assert_eq!(bench.log.take(), ["app on_timer 20", "app on_timer 30", "app on_timer 31"]);
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.run();
+    assert_eq!(fixture.log.take(), ["app on_user_event x", "app on_timer 0"]);
+    fixture.advance(MS);
+    assert_eq!(fixture.log.take(), ["app on_timer 10", "app on_timer 11"]);
+    fixture.advance(MS * 10);
+    assert_eq!(fixture.log.take(), ["app on_timer 20", "app on_timer 30", "app on_timer 31"]);
 }
 
 #[test]
 fn c03_no_timer_fires_early() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().at(HandlerMethod::UserEvent, |ctx| {
@@ -46,12 +46,12 @@ fn c03_no_timer_fires_early() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    drop(bench.log.take());
-    bench.advance(MS - Duration::from_nanos(1));
-    assert_eq!(bench.log.take(), Vec::<String>::new());
-    bench.advance(Duration::from_nanos(1));
-    assert_eq!(bench.log.take(), ["app on_timer 1"]);
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    drop(fixture.log.take());
+    fixture.advance(MS - Duration::from_nanos(1));
+    assert_eq!(fixture.log.take(), Vec::<String>::new());
+    fixture.advance(Duration::from_nanos(1));
+    assert_eq!(fixture.log.take(), ["app on_timer 1"]);
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn c03_a_cancelled_timer_does_not_fire() {
     let taken = Rc::new(Cell::new([false; 3]));
     let into = taken.clone();
     let kept: Rc<Cell<Option<TimerId>>> = Rc::default();
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let app = log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
             let timer = ctx.schedule(MS, 1);
             kept.set(Some(ctx.schedule(MS, 2)));
@@ -79,9 +79,9 @@ fn c03_a_cancelled_timer_does_not_fire() {
         edit.add_last("app", app)?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    bench.advance(MS * 5);
-    assert_eq!(bench.log.take(), ["app on_user_event x", "app on_timer 2"]);
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.advance(MS * 5);
+    assert_eq!(fixture.log.take(), ["app on_user_event x", "app on_timer 2"]);
     assert_eq!(taken.get(), [true, false, false], "once; and not what was due already");
 }
 
@@ -89,7 +89,7 @@ fn c03_a_cancelled_timer_does_not_fire() {
 fn c03_a_handler_cannot_cancel_the_timer_of_another() {
     let timer: Rc<Cell<Option<TimerId>>> = Rc::default();
     let (theirs, mine) = (timer.clone(), timer);
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "a",
             log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
@@ -106,14 +106,14 @@ fn c03_a_handler_cannot_cancel_the_timer_of_another() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    bench.advance(MS);
-    assert_eq!(bench.log.take().last().map(String::as_str), Some("a on_timer 1"));
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.advance(MS);
+    assert_eq!(fixture.log.take().last().map(String::as_str), Some("a on_timer 1"));
 }
 
 #[test]
 fn c03_timers_are_cancelled_with_their_handler() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         for name in ["a", "b"] {
             edit.add_last(
                 name,
@@ -130,21 +130,21 @@ fn c03_timers_are_cancelled_with_their_handler() {
         }
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    let log = bench.log.clone();
-    bench.with_pipeline(move |pipeline| {
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    let log = fixture.log.clone();
+    fixture.with_pipeline(move |pipeline| {
         pipeline.remove("a").expect("it is there");
         // In the same place, and under the same name.
         pipeline.add_first("a", log.recorder()).expect("it fits");
     });
-    drop(bench.log.take());
-    bench.advance(MS * 5);
-    assert_eq!(bench.log.take(), ["b on_timer 1"]);
+    drop(fixture.log.take());
+    fixture.advance(MS * 5);
+    assert_eq!(fixture.log.take(), ["b on_timer 1"]);
 }
 
 #[test]
 fn c03_timers_are_cancelled_with_their_channel() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().at(HandlerMethod::UserEvent, |ctx| {
@@ -154,16 +154,16 @@ fn c03_timers_are_cancelled_with_their_channel() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
-    bench.close();
-    drop(bench.log.take());
-    bench.advance(MS * 5);
-    assert_eq!(bench.log.take(), Vec::<String>::new());
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.close();
+    drop(fixture.log.take());
+    fixture.advance(MS * 5);
+    assert_eq!(fixture.log.take(), Vec::<String>::new());
 }
 
 #[test]
 fn c03_a_timer_may_schedule_the_next_one() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder()
@@ -179,14 +179,14 @@ fn c03_a_timer_may_schedule_the_next_one() {
         Ok(())
     });
     for _ in 0..5 {
-        bench.advance(MS);
-        assert_eq!(bench.log.take(), ["app on_timer 1"]);
+        fixture.advance(MS);
+        assert_eq!(fixture.log.take(), ["app on_timer 1"]);
     }
 }
 
 #[test]
 fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder()
@@ -198,6 +198,6 @@ fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
         )?;
         Ok(())
     });
-    bench.advance(MS);
-    assert_eq!(bench.log.take(), ["app on_timer 1", "app on_error no"]);
+    fixture.advance(MS);
+    assert_eq!(fixture.log.take(), ["app on_timer 1", "app on_error no"]);
 }

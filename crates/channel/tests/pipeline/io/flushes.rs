@@ -5,33 +5,33 @@ use waterwheel_channel::{Completion, Ctx, Events};
 use waterwheel_executor::Error;
 use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
-use crate::support::{Bench, bytes, quiet, text};
+use crate::support::{PipelineFixture, bytes, started_fixture, text};
 
 /// A channel whose handler does this with a message; the log has each write to the transport.
-fn answering(answer: impl Fn(&Ctx<'_>, &Log) -> Result<(), Error> + 'static) -> Bench {
-    let mut bench = quiet(|edit, log| {
+fn answering(answer: impl Fn(&Ctx<'_>, &Log) -> Result<(), Error> + 'static) -> PipelineFixture {
+    let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
         edit.add_last("app", Log::new().recorder().reading(move |ctx, _| answer(ctx, &told)))?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    bench
+    fixture.write_inbound(text("x"));
+    fixture
 }
 
 #[test]
 fn c05_rule_09_three_answers_are_one_write() {
-    let mut bench = answering(|ctx, _| {
+    let mut fixture = answering(|ctx, _| {
         for answer in ["1", "2", "3"] {
             ctx.write_and_flush(text(answer));
         }
         Ok(())
     });
-    assert_eq!((bench.sent().join(" "), bench.writes()), ("1 2 3".to_owned(), 1));
+    assert_eq!((fixture.sent().join(" "), fixture.writes()), ("1 2 3".to_owned(), 1));
 }
 
 #[test]
 fn c05_three_pipelined_requests_are_answered_in_one_write() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let decoder = log.recorder().interest(Events::READ).reading(|ctx, msg| {
             let bytes = msg.take::<Bytes>().expect("bytes");
             for request in bytes.split(|byte| *byte == b' ') {
@@ -50,9 +50,9 @@ fn c05_three_pipelined_requests_are_answered_in_one_write() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("1 2 3"));
+    fixture.write_inbound(text("1 2 3"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "http/decoder on_read 1 2 3",
             "app on_read 1",
@@ -64,14 +64,14 @@ fn c05_three_pipelined_requests_are_answered_in_one_write() {
             "app on_read_complete",
         ]
     );
-    assert_eq!((bench.sent().join(" "), bench.writes()), ("1 2 3".to_owned(), 1));
+    assert_eq!((fixture.sent().join(" "), fixture.writes()), ("1 2 3".to_owned(), 1));
 }
 
 #[test]
 fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let (log, other) = (bench.log.clone(), bench.channel().clone());
-    let caller = bench.another("caller", |edit| {
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let (log, other) = (fixture.log.clone(), fixture.channel().clone());
+    let caller = fixture.another("caller", |edit| {
         edit.add_last(
             "caller",
             log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
@@ -88,14 +88,14 @@ fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
         Ok(())
     });
     let caller = caller.expect("it can be made");
-    bench.on_loop(|_| caller.fire_user_event(text("go")));
-    assert_eq!(bench.sent(), ["1"]);
-    assert_eq!(bench.log.take().last().map(String::as_str), Some("caller sends 2"));
+    fixture.on_loop(|_| caller.fire_user_event(text("go")));
+    assert_eq!(fixture.sent(), ["1"]);
+    assert_eq!(fixture.log.take().last().map(String::as_str), Some("caller sends 2"));
 }
 
 #[test]
 fn c05_rule_09_a_flush_above_the_high_water_mark_is_written_at_once() {
-    let mut bench = answering(|ctx, log| {
+    let mut fixture = answering(|ctx, log| {
         let channel = ctx.channel();
         ctx.write_and_flush(bytes(64 * 1024));
         log.push(format!("at the mark {}", channel.pending_bytes()));
@@ -103,13 +103,13 @@ fn c05_rule_09_a_flush_above_the_high_water_mark_is_written_at_once() {
         log.push(format!("above it {}", channel.pending_bytes()));
         Ok(())
     });
-    assert_eq!(bench.log.take(), ["at the mark 65536", "above it 0"]);
-    assert_eq!((bench.sent().len(), bench.writes()), (2, 1));
+    assert_eq!(fixture.log.take(), ["at the mark 65536", "above it 0"]);
+    assert_eq!((fixture.sent().len(), fixture.writes()), (2, 1));
 }
 
 #[test]
 fn c05_rule_09_flush_now_does_not_wait() {
-    let mut bench = answering(|ctx, log| {
+    let mut fixture = answering(|ctx, log| {
         ctx.write_and_flush(text("1"));
         log.push(format!("{} pending", ctx.channel().pending_bytes()));
         ctx.write(text("2"));
@@ -118,13 +118,13 @@ fn c05_rule_09_flush_now_does_not_wait() {
         ctx.write_and_flush(text("3"));
         Ok(())
     });
-    assert_eq!(bench.log.take(), ["1 pending", "0 pending"]);
-    assert_eq!((bench.sent().join(" "), bench.writes()), ("1 2 3".to_owned(), 2));
+    assert_eq!(fixture.log.take(), ["1 pending", "0 pending"]);
+    assert_eq!((fixture.sent().join(" "), fixture.writes()), ("1 2 3".to_owned(), 2));
 }
 
 #[test]
 fn c05_a_write_before_a_close_is_delivered() {
-    let mut bench = answering(|ctx, log| {
+    let mut fixture = answering(|ctx, log| {
         ctx.write_with(text("1"), log.completion("flushed"));
         ctx.flush();
         ctx.write_with(text("2"), log.completion("not flushed"));
@@ -132,10 +132,10 @@ fn c05_a_write_before_a_close_is_delivered() {
         Ok(())
     });
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["flushed ok", "not flushed failed: the channel is closed", "close ok"]
     );
-    assert_eq!(bench.sent(), ["1"]);
+    assert_eq!(fixture.sent(), ["1"]);
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn c05_rule_09_every_operation_that_ends_the_channel_flushes_first() {
         |ctx| ctx.pipeline().close_with(Completion::none()),
     ];
     for (at, end) in ends.into_iter().enumerate() {
-        let mut bench = answering(move |ctx, _| {
+        let mut fixture = answering(move |ctx, _| {
             ctx.write_and_flush(text("1"));
             end(ctx);
             ctx.write_and_flush(text("2"));
@@ -156,19 +156,19 @@ fn c05_rule_09_every_operation_that_ends_the_channel_flushes_first() {
         });
         // Who has only left its loop can still write.
         let expected = if at == 2 { vec!["1", "2"] } else { vec!["1"] };
-        assert_eq!(bench.sent(), expected, "at {at}");
+        assert_eq!(fixture.sent(), expected, "at {at}");
     }
 }
 
 #[test]
 fn c05_from_another_thread_a_write_before_a_close_is_delivered() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let channel = bench.channel().clone();
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || (channel.write_and_flush(text("1")), channel.close()));
     let (mut written, mut closed) = asked.join().expect("it does not panic");
-    bench.run();
+    fixture.run();
     assert!(
         matches!(written.try_take(), Some(Ok(()))) && matches!(closed.try_take(), Some(Ok(())))
     );
-    assert_eq!(bench.sent(), ["1"]);
+    assert_eq!(fixture.sent(), ["1"]);
 }

@@ -6,18 +6,18 @@ use bytes::Bytes;
 use waterwheel_channel::{Channel, Events, Message};
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{error, quiet, text};
+use crate::support::{error, started_fixture, text};
 
 /// Writes when it is dropped.
-struct LastWords(Channel);
+struct WritesWhenDropped(Channel);
 
-impl Message for LastWords {
+impl Message for WritesWhenDropped {
     fn size_hint(&self) -> usize {
         5
     }
 }
 
-impl Drop for LastWords {
+impl Drop for WritesWhenDropped {
     fn drop(&mut self) {
         self.0.send(text("words"));
     }
@@ -26,31 +26,31 @@ impl Drop for LastWords {
 #[test]
 fn c07_a_message_may_write_when_it_is_dropped() {
     // Cancelled, sent, given up with the channel.
-    let mut bench = quiet(|_, _| Ok(()));
-    let cancelled = bench.on_loop(|channel| channel.write(LastWords(channel.clone())));
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let cancelled = fixture.on_loop(|channel| channel.write(WritesWhenDropped(channel.clone())));
     assert!(cancelled.cancel());
-    bench.on_loop(|channel| channel.flush());
-    bench.run();
-    assert_eq!(bench.sent(), ["words"]);
-    bench.on_loop(|channel| drop(channel.write(LastWords(channel.clone()))));
-    bench.close();
-    assert_eq!(bench.sent(), Vec::<String>::new());
-    assert!(bench.channel().closed().is_done());
-    assert_eq!(bench.reports.take(), Vec::<String>::new());
+    fixture.on_loop(|channel| channel.flush());
+    fixture.run();
+    assert_eq!(fixture.sent(), ["words"]);
+    fixture.on_loop(|channel| drop(channel.write(WritesWhenDropped(channel.clone()))));
+    fixture.close();
+    assert_eq!(fixture.sent(), Vec::<String>::new());
+    assert!(fixture.channel().closed().is_done());
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
 }
 
 /// Panics when it is dropped.
-struct Fragile;
+struct PanicsWhenDropped;
 
-impl Message for Fragile {}
+impl Message for PanicsWhenDropped {}
 
-impl AsRef<[u8]> for Fragile {
+impl AsRef<[u8]> for PanicsWhenDropped {
     fn as_ref(&self) -> &[u8] {
         b"fragile"
     }
 }
 
-impl Drop for Fragile {
+impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
         panic!("broken");
     }
@@ -58,46 +58,46 @@ impl Drop for Fragile {
 
 #[test]
 fn c05_rule_11_messages_may_panic_when_they_are_dropped() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let cancelled = bench.on_loop(|channel| channel.write(Fragile));
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let cancelled = fixture.on_loop(|channel| channel.write(PanicsWhenDropped));
     assert!(cancelled.cancel());
-    bench.on_loop(|channel| {
+    fixture.on_loop(|channel| {
         channel.flush();
-        drop(channel.write(Fragile));
-        drop(channel.write(Fragile));
+        drop(channel.write(PanicsWhenDropped));
+        drop(channel.write(PanicsWhenDropped));
     });
-    assert!(bench.channel().is_open());
-    bench.fail(error("reset"));
-    assert!(bench.channel().closed().is_done());
-    assert_eq!(bench.reports.take().len(), 3);
+    assert!(fixture.channel().is_open());
+    fixture.fail(error("reset"));
+    assert!(fixture.channel().closed().is_done());
+    assert_eq!(fixture.reports.take().len(), 3);
 }
 
 #[test]
 fn c05_rule_11_a_panic_in_the_transport_closes_its_channel() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let log = bench.log.clone();
-    let other = bench.another("other", |edit| {
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let log = fixture.log.clone();
+    let other = fixture.another("other", |edit| {
         edit.add_last("app", log.recorder().interest(Events::INACTIVE))?;
         Ok(())
     });
     let other = other.expect("it can be made");
-    drop(bench.log.take());
-    let first = bench.channel().clone();
-    bench.on_loop(|_| {
+    drop(fixture.log.take());
+    let first = fixture.channel().clone();
+    fixture.on_loop(|_| {
         // The other channel's transport drops them when it has sent them.
-        drop(other.write_and_flush(Bytes::from_owner(Fragile)));
+        drop(other.write_and_flush(Bytes::from_owner(PanicsWhenDropped)));
         first.send(text("fine"));
     });
-    bench.run();
+    fixture.run();
     assert!(!other.is_open() && other.closed().is_done());
-    assert_eq!(bench.log.take(), ["app on_inactive", "app on_removed", "app dropped"]);
-    assert_eq!((bench.sent().join(""), bench.reports.take().len()), ("fine".to_owned(), 1));
+    assert_eq!(fixture.log.take(), ["app on_inactive", "app on_removed", "app dropped"]);
+    assert_eq!((fixture.sent().join(""), fixture.reports.take().len()), ("fine".to_owned(), 1));
 }
 
 /// Weighs something else each time it is asked.
-struct Fickle(RefCell<Vec<usize>>);
+struct ChangingSizeHint(RefCell<Vec<usize>>);
 
-impl Message for Fickle {
+impl Message for ChangingSizeHint {
     fn size_hint(&self) -> usize {
         self.0.borrow_mut().pop().unwrap_or(0)
     }
@@ -107,22 +107,24 @@ impl Message for Fickle {
 fn c07_a_message_with_a_changing_size_hint_does_not_break_the_accounting() {
     for weights in [vec![1, 1000, 1, 1000, 1, 1000], vec![1000, 1, 1000, 1, 1000, 1]] {
         let busy = weights.clone();
-        let mut bench = quiet(|edit, log| {
+        let mut fixture = started_fixture(|edit, log| {
             edit.add_last(
                 "app",
                 log.recorder().at(HandlerMethod::Read, move |ctx| {
-                    drop(ctx.channel().write(Fickle(RefCell::new(busy.clone()))));
+                    drop(ctx.channel().write(ChangingSizeHint(RefCell::new(busy.clone()))));
                     Ok(())
                 }),
             )?;
             Ok(())
         });
-        bench.on_loop(|channel| drop(channel.write_and_flush(Fickle(RefCell::new(weights)))));
-        bench.write_inbound(text("x"));
-        bench.on_loop(|channel| channel.flush());
-        bench.run();
-        assert_eq!(bench.channel().pending_bytes(), 0);
-        assert!(bench.channel().is_open() && bench.channel().is_writable());
-        assert_eq!(bench.reports.take(), Vec::<String>::new());
+        fixture.on_loop(|channel| {
+            drop(channel.write_and_flush(ChangingSizeHint(RefCell::new(weights))))
+        });
+        fixture.write_inbound(text("x"));
+        fixture.on_loop(|channel| channel.flush());
+        fixture.run();
+        assert_eq!(fixture.channel().pending_bytes(), 0);
+        assert!(fixture.channel().is_open() && fixture.channel().is_writable());
+        assert_eq!(fixture.reports.take(), Vec::<String>::new());
     }
 }

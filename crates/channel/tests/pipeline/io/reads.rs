@@ -4,11 +4,14 @@ use waterwheel_channel::{ChannelOptions, Events, Msg};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{Bench, bench_with, text};
+use crate::support::{PipelineFixture, fixture_with, text};
 
 /// A channel with these options; its handler sees what concerns reading.
-fn reading(options: ChannelOptions, at: impl Fn(&waterwheel_channel::Ctx<'_>) + 'static) -> Bench {
-    let bench = bench_with(Embedded::builder().options(options), |edit, log| {
+fn fixture_reading(
+    options: ChannelOptions,
+    at: impl Fn(&waterwheel_channel::Ctx<'_>) + 'static,
+) -> PipelineFixture {
+    let fixture = fixture_with(Embedded::builder().options(options), |edit, log| {
         let interest = Events::READ | Events::READ_COMPLETE | Events::BEGIN_READ;
         edit.add_last(
             "app",
@@ -19,11 +22,11 @@ fn reading(options: ChannelOptions, at: impl Fn(&waterwheel_channel::Ctx<'_>) + 
         )?;
         Ok(())
     });
-    drop(bench.log.take());
-    bench
+    drop(fixture.log.take());
+    fixture
 }
 
-fn by_hand() -> ChannelOptions {
+fn without_auto_read() -> ChannelOptions {
     ChannelOptions { auto_read: false, ..ChannelOptions::default() }
 }
 
@@ -35,140 +38,144 @@ const ROUND: [&str; 3] = ["app on_read 1", "app on_read 2", "app on_read_complet
 
 #[test]
 fn c09_with_auto_read_a_channel_reads_round_after_round() {
-    let mut bench = reading(ChannelOptions::default(), |_| ());
-    assert!(bench.channel().is_auto_read());
+    let mut fixture = fixture_reading(ChannelOptions::default(), |_| ());
+    assert!(fixture.channel().is_auto_read());
     for _ in 0..2 {
-        bench.write_inbound_all(messages(&["1", "2"]));
-        assert_eq!(bench.log.take(), [&ROUND[..], &["app read"]].concat());
+        fixture.write_inbound_all(messages(&["1", "2"]));
+        assert_eq!(fixture.log.take(), [&ROUND[..], &["app read"]].concat());
     }
 }
 
 #[test]
 fn c09_without_auto_read_one_call_is_one_round() {
-    let mut bench = reading(by_hand(), |_| ());
-    bench.write_inbound_all(messages(&["1", "2"]));
-    assert_eq!((bench.log.take(), bench.unread()), (vec![], 2));
-    bench.on_loop(|channel| channel.read());
-    bench.run();
-    assert_eq!(bench.log.take(), [&["app read"], &ROUND[..]].concat());
-    bench.write_inbound(text("3"));
-    assert_eq!((bench.log.take(), bench.unread()), (vec![], 1), "that was one round");
-    bench.on_loop(|channel| channel.read());
-    bench.run();
-    assert_eq!(bench.log.take(), ["app read", "app on_read 3", "app on_read_complete"]);
+    let mut fixture = fixture_reading(without_auto_read(), |_| ());
+    fixture.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!((fixture.log.take(), fixture.unread()), (vec![], 2));
+    fixture.on_loop(|channel| channel.read());
+    fixture.run();
+    assert_eq!(fixture.log.take(), [&["app read"], &ROUND[..]].concat());
+    fixture.write_inbound(text("3"));
+    assert_eq!((fixture.log.take(), fixture.unread()), (vec![], 1), "that was one round");
+    fixture.on_loop(|channel| channel.read());
+    fixture.run();
+    assert_eq!(fixture.log.take(), ["app read", "app on_read 3", "app on_read_complete"]);
 }
 
 #[test]
 fn c09_a_read_requested_in_a_round_starts_another_round() {
-    let mut bench = reading(by_hand(), |ctx| ctx.read());
-    bench.on_loop(|channel| channel.read());
-    drop(bench.log.take());
-    bench.write_inbound(text("1"));
-    bench.write_inbound(text("2"));
+    let mut fixture = fixture_reading(without_auto_read(), |ctx| ctx.read());
+    fixture.on_loop(|channel| channel.read());
+    drop(fixture.log.take());
+    fixture.write_inbound(text("1"));
+    fixture.write_inbound(text("2"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["app on_read 1", "app on_read_complete", "app on_read 2", "app on_read_complete"]
     );
 }
 
 #[test]
 fn c09_a_read_requested_before_data_arrives_waits() {
-    let mut bench = reading(by_hand(), |_| ());
-    bench.on_loop(|channel| {
+    let mut fixture = fixture_reading(without_auto_read(), |_| ());
+    fixture.on_loop(|channel| {
         channel.read();
         channel.read();
     });
-    bench.run();
-    bench.write_inbound(text("1"));
-    bench.write_inbound(text("2"));
+    fixture.run();
+    fixture.write_inbound(text("1"));
+    fixture.write_inbound(text("2"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["app read", "app read", "app on_read 1", "app on_read_complete"],
         "asked twice, it is still one round"
     );
-    assert_eq!(bench.unread(), 1);
+    assert_eq!(fixture.unread(), 1);
 }
 
 #[test]
 fn c09_auto_read_switched_off_in_on_read_stops_after_that_message() {
-    let mut bench = reading(ChannelOptions::default(), |ctx| ctx.channel().set_auto_read(false));
-    bench.write_inbound_all(messages(&["1", "2"]));
-    assert_eq!(bench.log.take(), ["app on_read 1", "app on_read_complete"]);
-    assert_eq!(bench.unread(), 1);
-    assert!(!bench.channel().is_auto_read());
+    let mut fixture =
+        fixture_reading(ChannelOptions::default(), |ctx| ctx.channel().set_auto_read(false));
+    fixture.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!(fixture.log.take(), ["app on_read 1", "app on_read_complete"]);
+    assert_eq!(fixture.unread(), 1);
+    assert!(!fixture.channel().is_auto_read());
 }
 
 #[test]
 fn c09_auto_read_switched_on_again_resumes_reading() {
-    let mut bench = reading(ChannelOptions::default(), |_| ());
-    bench.on_loop(|channel| channel.set_auto_read(false));
-    bench.write_inbound_all(messages(&["1", "2"]));
-    assert_eq!((bench.log.take(), bench.unread()), (vec![], 2));
-    bench.on_loop(|channel| channel.set_auto_read(true));
-    bench.run();
-    assert_eq!(bench.log.take(), [&["app read"], &ROUND[..], &["app read"]].concat());
-    bench.on_loop(|channel| channel.set_auto_read(true));
-    assert_eq!(bench.log.take(), Vec::<String>::new(), "it was on");
+    let mut fixture = fixture_reading(ChannelOptions::default(), |_| ());
+    fixture.on_loop(|channel| channel.set_auto_read(false));
+    fixture.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!((fixture.log.take(), fixture.unread()), (vec![], 2));
+    fixture.on_loop(|channel| channel.set_auto_read(true));
+    fixture.run();
+    assert_eq!(fixture.log.take(), [&["app read"], &ROUND[..], &["app read"]].concat());
+    fixture.on_loop(|channel| channel.set_auto_read(true));
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "it was on");
 }
 
 #[test]
 fn c09_a_read_can_be_requested_from_another_thread() {
-    let mut bench = reading(by_hand(), |_| ());
-    let channel = bench.channel().clone();
+    let mut fixture = fixture_reading(without_auto_read(), |_| ());
+    let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || channel.set_auto_read(true));
     asked.join().expect("it does not panic");
-    bench.run();
-    bench.write_inbound(text("1"));
-    assert_eq!(bench.log.take(), ["app read", "app on_read 1", "app on_read_complete", "app read"]);
+    fixture.run();
+    fixture.write_inbound(text("1"));
+    assert_eq!(
+        fixture.log.take(),
+        ["app read", "app on_read 1", "app on_read_complete", "app read"]
+    );
 }
 
 #[test]
 fn c09_a_round_makes_at_most_the_configured_number_of_reads() {
     let options = ChannelOptions { reads_per_round: 2, ..ChannelOptions::default() };
-    let mut bench = reading(options, |_| ());
-    bench.write_inbound_all(messages(&["1", "2", "1", "2", "3"]));
+    let mut fixture = fixture_reading(options, |_| ());
+    fixture.write_inbound_all(messages(&["1", "2", "1", "2", "3"]));
     let last = ["app on_read 3", "app on_read_complete", "app read"];
     let full = [&ROUND[..], &["app read"]].concat();
-    assert_eq!(bench.log.take(), [&full[..], &full, &last].concat());
+    assert_eq!(fixture.log.take(), [&full[..], &full, &last].concat());
 }
 
 #[test]
 fn c09_sixteen_reads_are_a_round() {
-    let mut bench = reading(ChannelOptions::default(), |_| ());
-    bench.write_inbound_all((0..17).map(|_| text("x").into()));
-    let lines = bench.log.take();
+    let mut fixture = fixture_reading(ChannelOptions::default(), |_| ());
+    fixture.write_inbound_all((0..17).map(|_| text("x").into()));
+    let lines = fixture.log.take();
     let complete = lines.iter().position(|line| line == "app on_read_complete");
     assert_eq!((complete, lines.len()), (Some(16), 17 + 2 + 2));
 }
 
 #[test]
 fn c09_a_handler_may_hold_a_read_back() {
-    let mut bench = bench_with(Embedded::builder(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder(), |edit, log| {
         edit.add_last(
             "gate",
             log.recorder().interest(Events::BEGIN_READ).holds(HandlerMethod::BeginRead),
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!((bench.passed(), bench.unread()), (vec![], 1));
-    bench.with_pipeline(|pipeline| pipeline.remove("gate").is_ok());
-    bench.on_loop(|channel| channel.read());
-    bench.run();
-    assert_eq!(bench.passed(), ["x"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!((fixture.passed(), fixture.unread()), (vec![], 1));
+    fixture.with_pipeline(|pipeline| pipeline.remove("gate").is_ok());
+    fixture.on_loop(|channel| channel.read());
+    fixture.run();
+    assert_eq!(fixture.passed(), ["x"]);
 }
 
 #[test]
 fn c09_the_end_of_the_stream_is_seen_only_by_a_read() {
-    let mut bench = reading(by_hand(), |_| ());
-    bench.write_inbound(text("1"));
-    bench.finish_inbound();
-    assert!(bench.channel().is_open());
-    bench.on_loop(|channel| channel.read());
-    bench.run();
-    assert_eq!(bench.log.take(), ["app read", "app on_read 1", "app on_read_complete"]);
-    assert!(bench.channel().is_open(), "one round, one message");
-    bench.on_loop(|channel| channel.read());
-    bench.run();
-    assert!(!bench.channel().is_open());
+    let mut fixture = fixture_reading(without_auto_read(), |_| ());
+    fixture.write_inbound(text("1"));
+    fixture.finish_inbound();
+    assert!(fixture.channel().is_open());
+    fixture.on_loop(|channel| channel.read());
+    fixture.run();
+    assert_eq!(fixture.log.take(), ["app read", "app on_read 1", "app on_read_complete"]);
+    assert!(fixture.channel().is_open(), "one round, one message");
+    fixture.on_loop(|channel| channel.read());
+    fixture.run();
+    assert!(!fixture.channel().is_open());
 }

@@ -9,7 +9,9 @@ use waterwheel_channel::{
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{Bench, Weightless, bench_with, bytes, error, quiet, text};
+use crate::support::{
+    PipelineFixture, ZeroSized, bytes, error, fixture_with, started_fixture, text,
+};
 
 /// Low 10, high 20.
 fn small_marks() -> EmbeddedBuilder {
@@ -19,8 +21,8 @@ fn small_marks() -> EmbeddedBuilder {
         .stream()
 }
 
-fn small() -> Bench {
-    let mut bench = bench_with(small_marks(), |edit, log| {
+fn small_marks_fixture() -> PipelineFixture {
+    let mut fixture = fixture_with(small_marks(), |edit, log| {
         let interest = Events::WRITABILITY_CHANGED;
         let told = log.clone();
         edit.add_last(
@@ -32,9 +34,9 @@ fn small() -> Bench {
         )?;
         Ok(())
     });
-    bench.run();
-    drop(bench.log.take());
-    bench
+    fixture.run();
+    drop(fixture.log.take());
+    fixture
 }
 
 fn announced(writable: bool) -> [String; 2] {
@@ -45,25 +47,25 @@ fn announced(writable: bool) -> [String; 2] {
 fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
     let seen = Rc::new(Cell::new(None));
     let into = seen.clone();
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().at(HandlerMethod::Read, move |ctx| {
                 for _ in 0..64 {
-                    drop(ctx.channel().write(Weightless));
+                    drop(ctx.channel().write(ZeroSized));
                 }
                 let at_64 = ctx.is_writable() && ctx.channel().is_writable();
-                drop(ctx.channel().write(Weightless));
+                drop(ctx.channel().write(ZeroSized));
                 into.set(Some((at_64, ctx.is_writable(), ctx.channel().is_writable())));
                 Ok(())
             }),
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(seen.get(), Some((true, false, false)));
-    assert!(bench.channel().is_writable(), "they no longer wait at the handler");
-    let changes = bench.log.take().into_iter().filter(|line| line.contains("writability"));
+    assert!(fixture.channel().is_writable(), "they no longer wait at the handler");
+    let changes = fixture.log.take().into_iter().filter(|line| line.contains("writability"));
     assert_eq!(changes.count(), 1, "whoever saw that it was full is told that it no longer is");
 }
 
@@ -71,7 +73,7 @@ fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
 fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
     let seen = Rc::new(Cell::new((0, 0)));
     let into = seen.clone();
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().at(HandlerMethod::Read, move |ctx| {
@@ -83,17 +85,17 @@ fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(seen.get(), (1100, 64 * 1024 + 1 - 1100));
-    assert_eq!(bench.channel().pending_bytes(), 1100, "in the buffer now, counted once");
-    bench.on_loop(|channel| channel.flush());
-    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert_eq!(fixture.channel().pending_bytes(), 1100, "in the buffer now, counted once");
+    fixture.on_loop(|channel| channel.flush());
+    assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
 /// Passes everything on, in both directions, through one slot.
-struct Duplex;
+struct PassesBothWays;
 
-impl Handler for Duplex {
+impl Handler for PassesBothWays {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         ctx.fire_read(msg);
         Ok(())
@@ -109,11 +111,11 @@ impl Handler for Duplex {
 fn writes_while_writable(two_slots: bool) -> usize {
     let count = Rc::new(Cell::new(0));
     let into = count.clone();
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         if two_slots {
-            edit.add_codec("codec", Duplex, Duplex)?;
+            edit.add_codec("codec", PassesBothWays, PassesBothWays)?;
         } else {
-            edit.add_last("codec", Duplex)?;
+            edit.add_last("codec", PassesBothWays)?;
         }
         edit.add_last(
             "app",
@@ -128,7 +130,7 @@ fn writes_while_writable(two_slots: bool) -> usize {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     count.get()
 }
 
@@ -140,30 +142,30 @@ fn c05_rule_06_writing_while_writable_ends_at_the_mark() {
 
 #[test]
 fn c07_the_marks_are_strict() {
-    let mut bench = small();
-    bench.set_room(0);
-    bench.on_loop(|channel| drop(channel.write(bytes(20))));
-    assert!(bench.channel().is_writable(), "at the high mark");
-    assert_eq!(bench.log.take(), Vec::<String>::new());
-    bench.on_loop(|channel| drop(channel.write(bytes(1))));
-    assert!(!bench.channel().is_writable(), "one above it");
-    assert_eq!(bench.log.take(), announced(false));
-    bench.on_loop(|channel| channel.flush());
-    bench.set_room(11);
-    assert_eq!(bench.channel().pending_bytes(), 10);
-    assert!(!bench.channel().is_writable(), "at the low mark");
-    bench.set_room(1);
-    assert!(bench.channel().is_writable(), "one below it");
-    assert_eq!(bench.log.take(), announced(true));
+    let mut fixture = small_marks_fixture();
+    fixture.set_room(0);
+    fixture.on_loop(|channel| drop(channel.write(bytes(20))));
+    assert!(fixture.channel().is_writable(), "at the high mark");
+    assert_eq!(fixture.log.take(), Vec::<String>::new());
+    fixture.on_loop(|channel| drop(channel.write(bytes(1))));
+    assert!(!fixture.channel().is_writable(), "one above it");
+    assert_eq!(fixture.log.take(), announced(false));
+    fixture.on_loop(|channel| channel.flush());
+    fixture.set_room(11);
+    assert_eq!(fixture.channel().pending_bytes(), 10);
+    assert!(!fixture.channel().is_writable(), "at the low mark");
+    fixture.set_room(1);
+    assert!(fixture.channel().is_writable(), "one below it");
+    assert_eq!(fixture.log.take(), announced(true));
 }
 
 #[test]
 fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
-    let mut bench = small();
-    bench.set_room(0);
-    let ask = |bench: &mut Bench| {
-        let channel = bench.channel().clone();
-        let asked = bench.with_pipeline(move |pipeline| {
+    let mut fixture = small_marks_fixture();
+    fixture.set_room(0);
+    let ask = |fixture: &mut PipelineFixture| {
+        let channel = fixture.channel().clone();
+        let asked = fixture.with_pipeline(move |pipeline| {
             let numbers = Rc::new(Cell::new((0, 0)));
             let into = numbers.clone();
             let asks = waterwheel_testkit::recorder::Log::new().recorder();
@@ -178,16 +180,16 @@ fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
         });
         asked.expect("it is open")
     };
-    assert_eq!(ask(&mut bench), (21, 0));
-    bench.on_loop(|channel| drop(channel.write(bytes(20))));
-    assert_eq!(ask(&mut bench), (1, 0));
-    bench.on_loop(|channel| drop(channel.write(bytes(1))));
-    assert_eq!(ask(&mut bench), (0, 12), "with 12 bytes fewer there are 9");
-    bench.on_loop(|channel| channel.flush());
-    bench.set_room(11);
-    assert_eq!(ask(&mut bench), (0, 1));
-    bench.set_room(1);
-    assert_eq!(ask(&mut bench), (12, 0));
+    assert_eq!(ask(&mut fixture), (21, 0));
+    fixture.on_loop(|channel| drop(channel.write(bytes(20))));
+    assert_eq!(ask(&mut fixture), (1, 0));
+    fixture.on_loop(|channel| drop(channel.write(bytes(1))));
+    assert_eq!(ask(&mut fixture), (0, 12), "with 12 bytes fewer there are 9");
+    fixture.on_loop(|channel| channel.flush());
+    fixture.set_room(11);
+    assert_eq!(ask(&mut fixture), (0, 1));
+    fixture.set_room(1);
+    assert_eq!(ask(&mut fixture), (12, 0));
 }
 
 #[test]
@@ -195,18 +197,18 @@ fn c07_a_write_beyond_the_hard_cap_fails() {
     let water_marks =
         WaterMarks::new(10, 20).and_then(|marks| marks.with_hard_cap(30)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
-    let mut bench = bench_with(Embedded::builder().options(options), |_, _| Ok(()));
-    let log = bench.log.clone();
-    bench.on_loop(|channel| {
+    let mut fixture = fixture_with(Embedded::builder().options(options), |_, _| Ok(()));
+    let log = fixture.log.clone();
+    fixture.on_loop(|channel| {
         for (label, len) in [("fits", 30), ("too much", 1), ("nothing", 0)] {
             channel.write(bytes(len)).add_listener(log.listener(label));
         }
         channel.flush();
         channel.write(bytes(31)).add_listener(log.listener("alone too much"));
     });
-    bench.run();
+    fixture.run();
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "too much failed: 30 bytes wait to be written, and 30 may: 1 more are refused",
             "fits ok",
@@ -214,35 +216,35 @@ fn c07_a_write_beyond_the_hard_cap_fails() {
             "alone too much failed: 0 bytes wait to be written, and 30 may: 31 more are refused",
         ]
     );
-    assert_eq!(bench.sent().iter().map(String::len).collect::<Vec<_>>(), [30, 0]);
+    assert_eq!(fixture.sent().iter().map(String::len).collect::<Vec<_>>(), [30, 0]);
 }
 
 #[test]
 fn c07_a_write_that_fails_in_a_handler_is_not_pending() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| Err(error("no"))))?;
         Ok(())
     });
-    bench.on_loop(|channel| drop(channel.write(bytes(100))));
-    assert_eq!(bench.channel().pending_bytes(), 0);
+    fixture.on_loop(|channel| drop(channel.write(bytes(100))));
+    assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
 #[test]
 fn c07_pending_bytes_are_released_when_the_channel_closes() {
-    let mut bench = small();
-    bench.set_room(5);
-    bench.on_loop(|channel| {
+    let mut fixture = small_marks_fixture();
+    fixture.set_room(5);
+    fixture.on_loop(|channel| {
         drop(channel.write_and_flush(bytes(15)));
         drop(channel.write(bytes(6)));
     });
-    assert_eq!((bench.channel().pending_bytes(), bench.channel().is_writable()), (16, true));
-    bench.on_loop(|channel| drop(channel.write(bytes(6))));
-    assert_eq!(bench.log.take(), announced(false));
-    bench.close();
-    assert_eq!(bench.channel().pending_bytes(), 0);
-    assert!(!bench.channel().is_writable(), "a closed channel takes nothing");
+    assert_eq!((fixture.channel().pending_bytes(), fixture.channel().is_writable()), (16, true));
+    fixture.on_loop(|channel| drop(channel.write(bytes(6))));
+    assert_eq!(fixture.log.take(), announced(false));
+    fixture.close();
+    assert_eq!(fixture.channel().pending_bytes(), 0);
+    assert!(!fixture.channel().is_writable(), "a closed channel takes nothing");
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["app on_removed", "app dropped"],
         "nobody is told that it is writable"
     );
@@ -253,17 +255,17 @@ fn c07_reports_of_many_refused_writes_without_a_listener_are_throttled() {
     let water_marks =
         WaterMarks::new(0, 4).and_then(|marks| marks.with_hard_cap(4)).expect("in order");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
-    let mut bench = bench_with(Embedded::builder().options(options).stream(), |_, _| Ok(()));
-    bench.set_room(0);
-    bench.on_loop(|channel| (0..100).for_each(|_| channel.send(bytes(8))));
-    let told = bench.reports.take();
+    let mut fixture = fixture_with(Embedded::builder().options(options).stream(), |_, _| Ok(()));
+    fixture.set_room(0);
+    fixture.on_loop(|channel| (0..100).for_each(|_| channel.send(bytes(8))));
+    let told = fixture.reports.take();
     assert_eq!(told.len(), 7, "the 1st, 2nd, 4th … 64th: {told:?}");
     assert!(told[6].contains("64 so far") && told[6].contains("4 may"), "{}", told[6]);
 }
 
 #[test]
 fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_is_writable() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let (seen, told) = (log.clone(), log.clone());
         let app = log.recorder().interest(Events::USER_EVENT | Events::WRITABILITY_CHANGED);
         let app = app.at(HandlerMethod::UserEvent, move |ctx| {
@@ -278,42 +280,44 @@ fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_
         Ok(())
     });
     // Neither is too much by itself. What waits on the loop is gone before the other one arrives.
-    bench.set_room(0);
-    bench.on_loop(|channel| channel.send(bytes(40 * 1024)));
-    drop(bench.channel().write_and_flush(bytes(30 * 1024)));
-    bench.on_loop(|channel| channel.fire_user_event(()));
-    bench.clear_faults();
-    let log = bench.log.take();
+    fixture.set_room(0);
+    fixture.on_loop(|channel| channel.send(bytes(40 * 1024)));
+    drop(fixture.channel().write_and_flush(bytes(30 * 1024)));
+    fixture.on_loop(|channel| channel.fire_user_event(()));
+    fixture.clear_faults();
+    let log = fixture.log.take();
     assert!(log.contains(&String::from("looks: false")), "{log:?}");
     assert_eq!(log.last().map(String::as_str), Some("told: true"), "{log:?}");
 }
 
 #[test]
 fn c07_a_submission_beyond_isize_max_is_refused_and_leaves_nothing_pending() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let (_waits, refused) =
-        (bench.channel().write(Heavy(usize::MAX)), bench.channel().write(Heavy(usize::MAX)));
-    assert_eq!(bench.channel().pending_bytes(), isize::MAX as usize, "the end of the scale");
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let (_waits, refused) = (
+        fixture.channel().write(WithSizeHint(usize::MAX)),
+        fixture.channel().write(WithSizeHint(usize::MAX)),
+    );
+    assert_eq!(fixture.channel().pending_bytes(), isize::MAX as usize, "the end of the scale");
     assert!(refused.is_done(), "there is no room beside it");
-    bench.channel().flush();
-    bench.run();
-    assert_eq!(bench.channel().pending_bytes(), 0);
-    assert!(bench.channel().is_writable());
+    fixture.channel().flush();
+    fixture.run();
+    assert_eq!(fixture.channel().pending_bytes(), 0);
+    assert!(fixture.channel().is_writable());
 }
 
 /// Says that it weighs so much.
-struct Heavy(usize);
+struct WithSizeHint(usize);
 
-impl Message for Heavy {
+impl Message for WithSizeHint {
     fn size_hint(&self) -> usize {
         self.0
     }
 }
 
 /// Drops what is written, and says that it was.
-struct Swallows;
+struct DiscardsWrites;
 
-impl Handler for Swallows {
+impl Handler for DiscardsWrites {
     fn write(&mut self, _: &Ctx<'_>, _: Msg, done: &mut Completion) -> HandlerResult {
         done.take().succeed();
         Ok(())
@@ -322,16 +326,16 @@ impl Handler for Swallows {
 
 #[test]
 fn c07_handlers_are_notified_when_a_thread_saw_the_channel_unwritable_by_submitted_writes() {
-    let mut bench = small();
-    bench.with_pipeline(|pipeline| pipeline.add_last("swallows", Swallows).is_ok());
-    let channel = bench.channel().clone();
+    let mut fixture = small_marks_fixture();
+    fixture.with_pipeline(|pipeline| pipeline.add_last("swallows", DiscardsWrites).is_ok());
+    let channel = fixture.channel().clone();
     // Not the loop's thread, though it turns the loop.
     drop(channel.write_and_flush(bytes(21)));
     assert_eq!((channel.is_writable(), channel.bytes_before_unwritable()), (false, 0));
-    bench.run();
+    fixture.run();
     assert!(channel.is_writable());
-    assert_eq!(bench.log.take(), announced(true), "the loop itself never saw it full");
+    assert_eq!(fixture.log.take(), announced(true), "the loop itself never saw it full");
     drop(channel.write_and_flush(bytes(21)));
-    bench.run();
-    assert_eq!(bench.log.take(), Vec::<String>::new(), "nobody looked");
+    fixture.run();
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "nobody looked");
 }

@@ -8,16 +8,16 @@ use bytes::Bytes;
 use waterwheel_channel::Events;
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{Bench, Weightless, bench_with, bytes, quiet, text};
+use crate::support::{PipelineFixture, ZeroSized, bytes, fixture_with, started_fixture, text};
 
 /// Over a stream of bytes, without handlers.
-fn stream() -> Bench {
-    bench_with(Embedded::builder().stream(), |_, _| Ok(()))
+fn stream() -> PipelineFixture {
+    fixture_with(Embedded::builder().stream(), |_, _| Ok(()))
 }
 
 /// Writes these, each with a line in the log when it is done; then flushes.
-fn write_all(bench: &mut Bench, texts: &[&'static str]) {
-    bench.ask(|channel, log| {
+fn write_all(fixture: &mut PipelineFixture, texts: &[&'static str]) {
+    fixture.ask(|channel, log| {
         for it in texts {
             let label = if it.is_empty() { "empty" } else { it };
             channel.write(text(it)).add_listener(log.listener(label));
@@ -28,99 +28,106 @@ fn write_all(bench: &mut Bench, texts: &[&'static str]) {
 
 #[test]
 fn c07_completions_come_in_the_order_of_the_writes() {
-    let mut bench = stream();
-    write_all(&mut bench, &["1", "", "22", "", "", "3"]);
-    assert_eq!(bench.log.take(), ["1 ok", "empty ok", "22 ok", "empty ok", "empty ok", "3 ok"]);
-    assert_eq!((bench.sent().concat(), bench.writes()), ("1223".to_owned(), 1));
+    let mut fixture = stream();
+    write_all(&mut fixture, &["1", "", "22", "", "", "3"]);
+    assert_eq!(fixture.log.take(), ["1 ok", "empty ok", "22 ok", "empty ok", "empty ok", "3 ok"]);
+    assert_eq!((fixture.sent().concat(), fixture.writes()), ("1223".to_owned(), 1));
 }
 
 #[test]
 fn c07_a_single_empty_message_is_written() {
-    for mut bench in [stream(), quiet(|_, _| Ok(()))] {
-        write_all(&mut bench, &[""]);
-        assert_eq!(bench.log.take(), ["empty ok"]);
-        assert_eq!(bench.channel().pending_bytes(), 0);
+    for mut fixture in [stream(), started_fixture(|_, _| Ok(()))] {
+        write_all(&mut fixture, &[""]);
+        assert_eq!(fixture.log.take(), ["empty ok"]);
+        assert_eq!(fixture.channel().pending_bytes(), 0);
     }
 }
 
 #[test]
 fn c07_short_writes_lose_nothing_and_complete_the_messages_sent() {
-    let mut bench = stream();
-    bench.short_writes(2);
-    write_all(&mut bench, &["abc", "", "d", "efg"]);
+    let mut fixture = stream();
+    fixture.short_writes(2);
+    write_all(&mut fixture, &["abc", "", "d", "efg"]);
     assert_eq!(
-        bench.sent(),
+        fixture.sent(),
         ["ab", "c", "d", "ef", "g"],
         "one write may end one and begin the next"
     );
-    assert_eq!(bench.log.take(), ["abc ok", "empty ok", "d ok", "efg ok"]);
-    assert_eq!((bench.channel().pending_bytes(), bench.writes()), (0, 4));
+    assert_eq!(fixture.log.take(), ["abc ok", "empty ok", "d ok", "efg ok"]);
+    assert_eq!((fixture.channel().pending_bytes(), fixture.writes()), (0, 4));
 }
 
 #[test]
 fn c07_a_write_in_many_parts_does_not_starve_tasks() {
-    let mut bench = stream();
-    bench.short_writes(1);
-    let log = bench.log.clone();
-    bench.ask(|channel, log| {
+    let mut fixture = stream();
+    fixture.short_writes(1);
+    let log = fixture.log.clone();
+    fixture.ask(|channel, log| {
         channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));
     });
-    assert_eq!(bench.log.take(), ["long ok"], "the loop has run until there was nothing left");
-    bench.on_loop(|channel| {
+    assert_eq!(fixture.log.take(), ["long ok"], "the loop has run until there was nothing left");
+    fixture.on_loop(|channel| {
         let event_loop = channel.event_loop();
         channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));
         let told = log.clone();
         drop(event_loop.execute(move || told.push("task")));
     });
-    let sent = bench.sent().len();
+    let sent = fixture.sent().len();
     assert_eq!(sent - 40, 16, "so many at once");
-    bench.run();
-    assert_eq!((bench.log.take().join(", "), bench.sent().len()), ("task, long ok".to_owned(), 24));
+    fixture.run();
+    assert_eq!(
+        (fixture.log.take().join(", "), fixture.sent().len()),
+        ("task, long ok".to_owned(), 24)
+    );
 }
 
 #[test]
 fn c07_a_write_that_finds_no_room_waits_for_it() {
-    let mut bench = stream();
-    bench.set_room(0);
-    write_all(&mut bench, &["abc", "de"]);
-    write_all(&mut bench, &["f"]);
-    assert_eq!((bench.log.take(), bench.sent(), bench.writes()), (vec![], vec![], 1), "asked once");
-    bench.set_room(4);
+    let mut fixture = stream();
+    fixture.set_room(0);
+    write_all(&mut fixture, &["abc", "de"]);
+    write_all(&mut fixture, &["f"]);
     assert_eq!(
-        (bench.log.take(), bench.sent().concat()),
+        (fixture.log.take(), fixture.sent(), fixture.writes()),
+        (vec![], vec![], 1),
+        "asked once"
+    );
+    fixture.set_room(4);
+    assert_eq!(
+        (fixture.log.take(), fixture.sent().concat()),
         (vec!["abc ok".to_owned()], "abcd".into())
     );
-    assert_eq!(bench.channel().pending_bytes(), 2);
-    bench.clear_faults();
+    assert_eq!(fixture.channel().pending_bytes(), 2);
+    fixture.clear_faults();
     assert_eq!(
-        (bench.log.take().join(", "), bench.sent().concat()),
+        (fixture.log.take().join(", "), fixture.sent().concat()),
         ("de ok, f ok".into(), "ef".into())
     );
 }
 
 #[test]
 fn c07_messages_wait_for_room_one_by_one() {
-    let mut bench = quiet(|_, _| Ok(()));
-    bench.set_room(2);
-    write_all(&mut bench, &["1", "2", "3"]);
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    fixture.set_room(2);
+    write_all(&mut fixture, &["1", "2", "3"]);
     assert_eq!(
-        (bench.log.take().join(", "), bench.sent()),
+        (fixture.log.take().join(", "), fixture.sent()),
         ("1 ok, 2 ok".into(), vec!["1".into(), "2".into()])
     );
-    bench.set_room(1);
-    assert_eq!((bench.log.take().join(", "), bench.sent()), ("3 ok".into(), vec!["3".into()]));
+    fixture.set_room(1);
+    assert_eq!((fixture.log.take().join(", "), fixture.sent()), ("3 ok".into(), vec!["3".into()]));
 }
 
 #[test]
 fn c07_a_write_that_fails_closes_the_channel_and_fails_the_rest() {
-    let mut bench = bench_with(Embedded::builder().stream(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder().stream(), |edit, log| {
         edit.add_last("app", log.recorder().interest(Events::INACTIVE | Events::ERROR))?;
         edit.channel().closed().add_listener(log.listener("closed"));
         Ok(())
     });
-    drop(bench.log.take());
-    bench.fail_write(io::Error::other("broken"));
-    bench.ask(|channel, log| {
+    drop(fixture.log.take());
+    fixture.fail_write(io::Error::other("broken"));
+    fixture.ask(|channel, log| {
         for label in ["1", "2"] {
             channel.write(text(label)).add_listener(log.listener(label));
         }
@@ -128,7 +135,7 @@ fn c07_a_write_that_fails_closes_the_channel_and_fails_the_rest() {
         channel.write(text("3")).add_listener(log.listener("not flushed"));
     });
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "1 failed: the channel is closed: broken",
             "2 failed: the channel is closed: broken",
@@ -139,32 +146,32 @@ fn c07_a_write_that_fails_closes_the_channel_and_fails_the_rest() {
             "app dropped",
         ]
     );
-    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
 #[test]
 fn c07_a_write_that_fails_after_a_part_was_sent_fails() {
-    let mut bench = stream();
-    bench.set_room(4);
-    write_all(&mut bench, &["abc", "def"]);
-    bench.fail_write(io::Error::other("broken"));
-    bench.set_room(10);
-    assert_eq!(bench.log.take(), ["abc ok", "def failed: the channel is closed: broken"]);
-    assert_eq!(bench.sent().concat(), "abcd");
+    let mut fixture = stream();
+    fixture.set_room(4);
+    write_all(&mut fixture, &["abc", "def"]);
+    fixture.fail_write(io::Error::other("broken"));
+    fixture.set_room(10);
+    assert_eq!(fixture.log.take(), ["abc ok", "def failed: the channel is closed: broken"]);
+    assert_eq!(fixture.sent().concat(), "abcd");
 }
 
 #[test]
 fn c07_a_cancelled_write_is_not_sent() {
-    for mut bench in [stream(), quiet(|_, _| Ok(()))] {
-        let (mut first, mut second, mut third) = bench.on_loop(|channel| {
+    for mut fixture in [stream(), started_fixture(|_, _| Ok(()))] {
+        let (mut first, mut second, mut third) = fixture.on_loop(|channel| {
             let write = |it| channel.write(text(it));
             (write("first"), write("second"), write("third"))
         });
         assert!(second.cancel());
-        assert_eq!(bench.channel().pending_bytes(), 16, "until it is flushed");
-        bench.on_loop(|channel| channel.flush());
+        assert_eq!(fixture.channel().pending_bytes(), 16, "until it is flushed");
+        fixture.on_loop(|channel| channel.flush());
         assert_eq!(
-            (bench.sent().concat(), bench.channel().pending_bytes()),
+            (fixture.sent().concat(), fixture.channel().pending_bytes()),
             ("firstthird".into(), 0)
         );
         assert!(!first.cancel() && !third.cancel(), "too late");
@@ -177,123 +184,126 @@ fn c07_a_cancelled_write_is_not_sent() {
 
 #[test]
 fn c07_a_flushed_write_cannot_be_cancelled() {
-    let mut bench = stream();
-    bench.set_room(0);
-    let written = bench.on_loop(|channel| channel.write_and_flush(text("x")));
+    let mut fixture = stream();
+    fixture.set_room(0);
+    let written = fixture.on_loop(|channel| channel.write_and_flush(text("x")));
     assert!(!written.cancel());
-    bench.clear_faults();
-    assert_eq!(bench.sent(), ["x"]);
+    fixture.clear_faults();
+    assert_eq!(fixture.sent(), ["x"]);
 }
 
 #[test]
 fn c07_when_all_writes_are_cancelled_nothing_is_written() {
-    let mut bench = stream();
-    let written = bench.on_loop(|channel| channel.write(text("x")));
+    let mut fixture = stream();
+    let written = fixture.on_loop(|channel| channel.write(text("x")));
     assert!(written.cancel());
-    bench.on_loop(|channel| channel.flush());
-    assert_eq!((bench.writes(), bench.channel().pending_bytes()), (0, 0));
+    fixture.on_loop(|channel| channel.flush());
+    assert_eq!((fixture.writes(), fixture.channel().pending_bytes()), (0, 0));
 }
 
 #[test]
 fn c07_a_write_before_the_connect_fails_at_the_flush() {
-    let mut bench = bench_with(Embedded::builder().unconnected(), |_, _| Ok(()));
-    bench.ask(|channel, log| {
+    let mut fixture = fixture_with(Embedded::builder().unconnected(), |_, _| Ok(()));
+    fixture.ask(|channel, log| {
         channel.write(text("1")).add_listener(log.listener("1"));
     });
-    assert_eq!(bench.log.take(), Vec::<String>::new());
-    bench.ask(|channel, log| {
+    assert_eq!(fixture.log.take(), Vec::<String>::new());
+    fixture.ask(|channel, log| {
         channel.flush();
         channel.write(text("2")).add_listener(log.listener("2"));
     });
-    assert_eq!(bench.log.take(), ["1 failed: the channel is not connected yet"]);
-    bench.on_loop(|channel| {
+    assert_eq!(fixture.log.take(), ["1 failed: the channel is not connected yet"]);
+    fixture.on_loop(|channel| {
         drop(channel.connect(waterwheel_channel::Address::local("there")));
         channel.flush();
     });
-    bench.run();
-    assert_eq!((bench.log.take().join(""), bench.sent().join("")), ("2 ok".into(), "2".into()));
+    fixture.run();
+    assert_eq!((fixture.log.take().join(""), fixture.sent().join("")), ("2 ok".into(), "2".into()));
 }
 
 #[test]
 fn c07_a_write_after_the_close_fails() {
-    let mut bench = stream();
-    let log = bench.log.clone();
-    bench.ask(|channel, log| {
+    let mut fixture = stream();
+    let log = fixture.log.clone();
+    fixture.ask(|channel, log| {
         drop(channel.close());
         channel.write(text("x")).add_listener(log.listener("closing"));
     });
-    bench
+    fixture
         .on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("closed")));
-    let channel = bench.channel().clone();
+    let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || channel.write_and_flush(text("x")));
     asked.join().expect("it does not panic").add_listener(log.listener("from afar"));
-    bench.run();
+    fixture.run();
     let failed = ["closing", "closed", "from afar"];
-    assert_eq!(bench.log.take(), failed.map(|it| format!("{it} failed: the channel is closed")));
-    bench.on_loop(|channel| channel.send(text("x")));
-    assert_eq!(bench.reports.take(), Vec::<String>::new(), "that it is closed everybody knows");
-    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert_eq!(fixture.log.take(), failed.map(|it| format!("{it} failed: the channel is closed")));
+    fixture.on_loop(|channel| channel.send(text("x")));
+    assert_eq!(fixture.reports.take(), Vec::<String>::new(), "that it is closed everybody knows");
+    assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
 #[test]
 fn c07_a_message_the_transport_cannot_write_fails_and_is_named() {
-    let mut bench = stream();
-    let weightless = std::any::type_name::<Weightless>();
+    let mut fixture = stream();
+    let weightless = std::any::type_name::<ZeroSized>();
     let message = |ty: &str| {
         format!(
             "a message of type {ty} cannot be written: the transport `embedded` accepts bytes::bytes::Bytes or waterwheel_channel::payload::file_region::FileRegion"
         )
     };
-    bench.ask(|channel, log| {
-        channel.write(Weightless).add_listener(log.listener("it"));
+    fixture.ask(|channel, log| {
+        channel.write(ZeroSized).add_listener(log.listener("it"));
         channel.write_and_flush(text("x")).add_listener(log.listener("next"));
         channel.send(5u32);
     });
-    assert_eq!(bench.log.take(), [format!("it failed: {}", message(weightless)), "next ok".into()]);
-    let id = bench.channel().id();
     assert_eq!(
-        bench.reports.take(),
+        fixture.log.take(),
+        [format!("it failed: {}", message(weightless)), "next ok".into()]
+    );
+    let id = fixture.channel().id();
+    assert_eq!(
+        fixture.reports.take(),
         [format!("channel {id}: a write was refused, 1 so far: {}", message("u32"))],
         "nobody waited"
     );
-    assert_eq!(bench.sent(), ["x"]);
+    assert_eq!(fixture.sent(), ["x"]);
 }
 
 #[test]
 fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
-    let mut bench = stream();
-    let channel = bench.channel().clone();
+    let mut fixture = stream();
+    let channel = fixture.channel().clone();
     let afar = channel.clone();
     // From another thread, whose future is gone when the loop comes to the write.
     std::thread::spawn(move || drop(afar.write_and_flush(5u32))).join().expect("it does not panic");
-    bench.run();
-    let reports = bench.reports.take();
+    fixture.run();
+    let reports = fixture.reports.take();
     let told = "an operation failed and its future was dropped, 1 so far: a message of type u32";
     assert!(reports.len() == 1 && reports[0].contains(told), "{reports:?}");
     // From a handler's call, whose future is gone when the completion is told.
-    bench.on_loop(|channel| {
+    fixture.on_loop(|channel| {
         let again = channel.clone();
         drop(channel.with_pipeline(move |_| drop(again.write_and_flush(5u32))));
     });
-    let reports = bench.reports.take();
+    let reports = fixture.reports.take();
     assert!(reports.len() == 1 && reports[0].contains("2 so far"), "{reports:?}");
     // Somebody waits; or it was cancelled; or the channel is closed, which is no news.
     let afar = channel.clone();
     let waits = std::thread::spawn(move || afar.write_and_flush(5u32));
     let waits = waits.join().expect("it does not panic");
-    bench.run();
+    fixture.run();
     assert!(waits.is_done());
-    bench.on_loop(|channel| drop(channel.close()));
+    fixture.on_loop(|channel| drop(channel.close()));
     std::thread::spawn(move || drop(channel.write(text("x")))).join().expect("no panic");
-    bench.run();
-    assert_eq!(bench.reports.take(), Vec::<String>::new());
+    fixture.run();
+    assert_eq!(fixture.reports.take(), Vec::<String>::new());
 }
 
 #[test]
 fn c07_a_listener_may_write_and_close() {
-    let mut bench = stream();
-    let (channel, log) = (bench.channel().clone(), bench.log.clone());
-    bench.ask(|_, _| {
+    let mut fixture = stream();
+    let (channel, log) = (fixture.channel().clone(), fixture.log.clone());
+    fixture.ask(|_, _| {
         let (again, told) = (channel.clone(), log.clone());
         channel.write_and_flush(text("1")).on_complete(move |_| {
             told.push("1 written");
@@ -305,13 +315,13 @@ fn c07_a_listener_may_write_and_close() {
             });
         });
     });
-    assert_eq!(bench.log.take(), ["1 written", "2 written", "closed"]);
-    assert_eq!(bench.sent(), ["1", "2", "3"]);
+    assert_eq!(fixture.log.take(), ["1 written", "2 written", "closed"]);
+    assert_eq!(fixture.sent(), ["1", "2", "3"]);
 }
 
 #[test]
 fn c07_a_completion_may_write_and_close() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
         edit.add_last(
             "app",
@@ -332,15 +342,15 @@ fn c07_a_completion_may_write_and_close() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     let lines = ["app on_read x", "1 Ok(())", "close ok", "app on_removed", "app dropped"];
-    assert_eq!(bench.log.take(), lines);
-    assert_eq!(bench.sent(), ["1", "2"]);
+    assert_eq!(fixture.log.take(), lines);
+    assert_eq!(fixture.sent(), ["1", "2"]);
 }
 
 #[test]
 fn c05_writes_through_the_context_and_through_the_channel_keep_their_order() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(Events::WRITE))?;
         edit.add_last(
             "app",
@@ -357,15 +367,15 @@ fn c05_writes_through_the_context_and_through_the_channel_keep_their_order() {
         edit.add_last("last", log.recorder().interest(Events::WRITE))?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.sent(), ["1", "1", "2", "2", "3", "3", "4"]);
-    let lines = bench.log.take();
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.sent(), ["1", "1", "2", "2", "3", "3", "4"]);
+    let lines = fixture.log.take();
     assert_eq!(lines[..4], ["app on_read x", "first write 1", "last write 1", "first write 1"]);
 }
 
 #[test]
 fn c05_writes_made_inside_a_write_come_before_later_writes() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "header",
             log.recorder().writing(|ctx, msg, done| {
@@ -376,18 +386,18 @@ fn c05_writes_made_inside_a_write_come_before_later_writes() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| {
+    fixture.on_loop(|channel| {
         drop(channel.write(text("1")));
         drop(channel.write(text("2")));
         channel.flush();
     });
-    assert_eq!(bench.sent(), ["header", "1", "header", "2"]);
+    assert_eq!(fixture.sent(), ["header", "1", "header", "2"]);
 }
 
 #[test]
 fn c08_writes_from_another_thread_are_pending_from_their_submission_on() {
-    let mut bench = stream();
-    let channel = bench.channel().clone();
+    let mut fixture = stream();
+    let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || {
         drop(channel.write(bytes(64 * 1024)));
         let at_the_mark = channel.is_writable();
@@ -395,18 +405,18 @@ fn c08_writes_from_another_thread_are_pending_from_their_submission_on() {
         (at_the_mark, channel.is_writable(), channel.pending_bytes())
     });
     assert_eq!(asked.join().expect("it does not panic"), (true, false, 64 * 1024 + 1));
-    bench.run();
-    bench.on_loop(|channel| channel.flush());
-    bench.run();
-    assert_eq!((bench.channel().pending_bytes(), bench.sent().len()), (0, 2));
-    assert!(bench.channel().is_writable());
+    fixture.run();
+    fixture.on_loop(|channel| channel.flush());
+    fixture.run();
+    assert_eq!((fixture.channel().pending_bytes(), fixture.sent().len()), (0, 2));
+    assert!(fixture.channel().is_writable());
 }
 
 #[test]
 fn c07_completions_may_be_kept_in_a_list() {
     let results = Rc::new(RefCell::new(Vec::new()));
     let into = results.clone();
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().reading(move |ctx, _| {
@@ -423,6 +433,6 @@ fn c07_completions_may_be_kept_in_a_list() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(*results.borrow(), [(0, true), (1, true), (2, true)]);
 }

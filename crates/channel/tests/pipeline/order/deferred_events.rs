@@ -5,12 +5,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
-use crate::support::{bench, error, let_everything_happen, quiet, start_timer, text};
+use crate::support::{error, fixture, start_timer, started_fixture, text, trigger_every_method};
 
 #[test]
 fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
     for moment in HandlerMethod::ALL {
-        let mut bench = bench(|edit, log| {
+        let mut fixture = fixture(|edit, log| {
             let (mut left, did) = (Some(()), log.clone());
             let app = log.recorder().at(HandlerMethod::Added, start_timer).at(moment, move |ctx| {
                 if left.take().is_none() {
@@ -38,9 +38,9 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
             edit.add_last("last", log.recorder())?;
             Ok(())
         });
-        let_everything_happen(&mut bench);
-        assert_eq!(bench.reports.take(), Vec::<String>::new(), "at {moment:?}");
-        let lines = bench.log.take();
+        trigger_every_method(&mut fixture);
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        let lines = fixture.log.take();
         let calls = lines.iter().filter(|line| *line == "everything").count();
         assert_eq!(calls, 1, "at {moment:?}: {lines:#?}");
     }
@@ -48,7 +48,7 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
 
 #[test]
 fn c05_rule_02_an_event_for_a_running_handler_is_deferred() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let told = log.clone();
         edit.add_last(
@@ -63,9 +63,9 @@ fn c05_rule_02_an_event_for_a_running_handler_is_deferred() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "first on_read x",
             "app on_read x",
@@ -82,12 +82,12 @@ fn c05_rule_02_an_event_for_a_running_handler_is_deferred() {
             "first read",
         ]
     );
-    assert_eq!(bench.sent(), ["1", "2"]);
+    assert_eq!(fixture.sent(), ["1", "2"]);
 }
 
 #[test]
 fn c05_rule_02_inbound_events_are_deferred_in_order_too() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let (told, mut left) = (log.clone(), Some(()));
         edit.add_last(
@@ -104,9 +104,9 @@ fn c05_rule_02_inbound_events_are_deferred_in_order_too() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("go")));
+    fixture.on_loop(|channel| channel.fire_user_event(text("go")));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "first on_user_event go",
             "app on_user_event go",
@@ -119,12 +119,12 @@ fn c05_rule_02_inbound_events_are_deferred_in_order_too() {
             "app on_error 3",
         ]
     );
-    assert_eq!(bench.passed(), ["1"]);
+    assert_eq!(fixture.passed(), ["1"]);
 }
 
 #[test]
 fn c05_rule_02_deferred_events_are_delivered_before_the_handler_is_reinstalled() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
         let later = log.clone();
         edit.add_last(
@@ -145,9 +145,9 @@ fn c05_rule_02_deferred_events_are_delivered_before_the_handler_is_reinstalled()
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take()[..5],
+        fixture.log.take()[..5],
         [
             "app on_read x",
             "app returns from on_read",
@@ -160,7 +160,7 @@ fn c05_rule_02_deferred_events_are_delivered_before_the_handler_is_reinstalled()
 
 #[test]
 fn c05_rule_03_events_a_handler_emits_go_behind_its_deferred_events() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().reading(|ctx, _| {
@@ -176,14 +176,14 @@ fn c05_rule_03_events_a_handler_emits_go_behind_its_deferred_events() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.sent(), ["1", "2", "3", "4", "5"]);
-    assert_eq!(bench.log.take()[..3], ["app on_read x", "app write 2", "app write 4"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.sent(), ["1", "2", "3", "4", "5"]);
+    assert_eq!(fixture.log.take()[..3], ["app on_read x", "app write 2", "app write 4"]);
 }
 
 #[test]
 fn c05_rule_03_a_deferred_call_emits_before_younger_events() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder()
@@ -204,13 +204,13 @@ fn c05_rule_03_a_deferred_call_emits_before_younger_events() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.sent(), ["a", "a", "b", "b", "c"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.sent(), ["a", "a", "b", "b", "c"]);
 }
 
 #[test]
 fn c05_rule_03_a_close_does_not_overtake_deferred_events() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().reading(|ctx, _| {
@@ -221,7 +221,7 @@ fn c05_rule_03_a_close_does_not_overtake_deferred_events() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.sent(), ["1"]);
-    assert!(!bench.channel().is_open());
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.sent(), ["1"]);
+    assert!(!fixture.channel().is_open());
 }

@@ -6,11 +6,11 @@ use std::rc::Rc;
 use waterwheel_channel::{Ctx, Events};
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{bytes, quiet, text};
+use crate::support::{bytes, started_fixture, text};
 
 #[test]
 fn c05_rule_08_writability_is_announced_after_the_call_that_changed_it() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(Events::WRITABILITY_CHANGED))?;
         let told = log.clone();
         edit.add_last(
@@ -24,15 +24,15 @@ fn c05_rule_08_writability_is_announced_after_the_call_that_changed_it() {
         )?;
         Ok(())
     });
-    bench.set_room(0);
-    bench.write_inbound(text("x"));
+    fixture.set_room(0);
+    fixture.write_inbound(text("x"));
     let lines = ["app on_read x", "app returns", "first on_writability_changed"];
-    assert_eq!(bench.log.take(), lines);
+    assert_eq!(fixture.log.take(), lines);
 }
 
 #[test]
 fn c05_rule_08_a_handler_that_saw_the_channel_unwritable_is_notified_when_it_is_writable() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let interest = Events::WRITABILITY_CHANGED | Events::READ;
         edit.add_last(
             "app",
@@ -46,13 +46,13 @@ fn c05_rule_08_a_handler_that_saw_the_channel_unwritable_is_notified_when_it_is_
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.log.take(), ["app on_read x", "app on_writability_changed"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.log.take(), ["app on_read x", "app on_writability_changed"]);
 }
 
 #[test]
 fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_can_continue() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let (told, mut left) = (log.clone(), 100);
         let pour = move |ctx: &Ctx<'_>| {
             while ctx.is_writable() && left > 0 {
@@ -74,29 +74,29 @@ fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_can_continue() {
         edit.add_last("app", app)?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert!(bench.log.take().contains(&String::from("all written")), "it was told each time");
+    fixture.write_inbound(text("x"));
+    assert!(fixture.log.take().contains(&String::from("all written")), "it was told each time");
 }
 
 #[test]
 fn c05_rule_08_writability_is_announced_once_for_each_change() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().interest(Events::WRITABILITY_CHANGED))?;
         Ok(())
     });
-    bench.set_room(0);
+    fixture.set_room(0);
     for _ in 0..3 {
-        bench.on_loop(|channel| drop(channel.write_and_flush(bytes(64 * 1024 + 1))));
-        bench.run();
+        fixture.on_loop(|channel| drop(channel.write_and_flush(bytes(64 * 1024 + 1))));
+        fixture.run();
     }
-    assert_eq!(bench.log.take(), ["app on_writability_changed"]);
-    bench.clear_faults();
-    assert_eq!(bench.log.take(), ["app on_writability_changed"]);
+    assert_eq!(fixture.log.take(), ["app on_writability_changed"]);
+    fixture.clear_faults();
+    assert_eq!(fixture.log.take(), ["app on_writability_changed"]);
 }
 
 #[test]
 fn c05_rule_08_a_handler_may_fill_the_channel_in_on_writability_changed() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let (told, mut left) = (log.clone(), 2);
         let app = log.recorder().interest(Events::WRITABILITY_CHANGED);
         edit.add_last(
@@ -114,12 +114,12 @@ fn c05_rule_08_a_handler_may_fill_the_channel_in_on_writability_changed() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| drop(channel.write(bytes(64 * 1024 + 1))));
-    bench.run();
+    fixture.on_loop(|channel| drop(channel.write(bytes(64 * 1024 + 1))));
+    fixture.run();
     let (event, no, yes) = ("app on_writability_changed", "writable: false", "writable: true");
     let full = "full again";
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [event, no, event, yes, full, event, yes, full, event, yes],
         "told each time, until it writes no more"
     );
@@ -127,7 +127,7 @@ fn c05_rule_08_a_handler_may_fill_the_channel_in_on_writability_changed() {
 
 #[test]
 fn c05_rule_08_on_inactive_comes_after_the_call_that_closed() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().interest(Events::INBOUND))?;
         let told = log.clone();
         edit.add_last(
@@ -141,9 +141,9 @@ fn c05_rule_08_on_inactive_comes_after_the_call_that_closed() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "first on_read x",
             "app on_read x",
@@ -162,7 +162,7 @@ fn c05_rule_08_on_inactive_comes_after_the_call_that_closed() {
 
 #[test]
 fn c05_rule_08_on_unregistered_comes_after_the_call_that_deregistered() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
         let app = log.recorder().interest(Events::USER_EVENT | Events::UNREGISTERED);
         edit.add_last(
@@ -175,7 +175,7 @@ fn c05_rule_08_on_unregistered_comes_after_the_call_that_deregistered() {
         )?;
         Ok(())
     });
-    bench.on_loop(|channel| channel.fire_user_event(text("x")));
+    fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     let lines = ["app on_user_event x", "app returns", "app on_unregistered"];
-    assert_eq!(bench.log.take(), lines);
+    assert_eq!(fixture.log.take(), lines);
 }

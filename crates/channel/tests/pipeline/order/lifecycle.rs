@@ -4,7 +4,7 @@ use waterwheel_channel::{Address, Ctx, Events, HandlerResult};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{Bench, bench, bench_with, error, quiet, text};
+use crate::support::{PipelineFixture, error, fixture, fixture_with, started_fixture, text};
 
 fn close(ctx: &Ctx<'_>) -> HandlerResult {
     ctx.close();
@@ -12,8 +12,11 @@ fn close(ctx: &Ctx<'_>) -> HandlerResult {
 }
 
 /// Two handlers; the second does this at that moment. With all that it was told at first.
-fn two(moment: HandlerMethod, act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static) -> Bench {
-    bench(|edit, log| {
+fn two_recorders(
+    moment: HandlerMethod,
+    act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static,
+) -> PipelineFixture {
+    fixture(|edit, log| {
         edit.add_last("a", log.recorder())?;
         edit.add_last("b", log.recorder().at(moment, act))?;
         let log = log.clone();
@@ -22,7 +25,7 @@ fn two(moment: HandlerMethod, act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static)
     })
 }
 
-const BEGUN: [&str; 6] = [
+const OPENING_LINES: [&str; 6] = [
     "a on_added",
     "b on_added",
     "a on_registered",
@@ -31,7 +34,7 @@ const BEGUN: [&str; 6] = [
     "b on_active",
 ];
 
-const ENDED: [&str; 9] = [
+const CLOSING_LINES: [&str; 9] = [
     "closed ok",
     "a on_inactive",
     "b on_inactive",
@@ -49,36 +52,40 @@ fn lines(parts: &[&[&str]]) -> Vec<String> {
 
 #[test]
 fn c02_lifecycle_events_come_in_order() {
-    let mut bench = two(HandlerMethod::Read, |_| Ok(()));
-    assert_eq!(bench.log.take(), lines(&[&BEGUN, &["b read", "a read"]]));
-    bench.close();
-    assert_eq!(bench.log.take(), lines(&[&["b close", "a close"], &ENDED]));
+    let mut fixture = two_recorders(HandlerMethod::Read, |_| Ok(()));
+    assert_eq!(fixture.log.take(), lines(&[&OPENING_LINES, &["b read", "a read"]]));
+    fixture.close();
+    assert_eq!(fixture.log.take(), lines(&[&["b close", "a close"], &CLOSING_LINES]));
 }
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_active() {
-    let mut bench = two(HandlerMethod::Active, close);
-    assert_eq!(bench.log.take(), lines(&[&BEGUN, &["a close"], &ENDED]));
-    bench.close();
-    assert_eq!(bench.log.take(), Vec::<String>::new(), "that was all");
+    let mut fixture = two_recorders(HandlerMethod::Active, close);
+    assert_eq!(fixture.log.take(), lines(&[&OPENING_LINES, &["a close"], &CLOSING_LINES]));
+    fixture.close();
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "that was all");
 }
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_registered() {
-    let bench = two(HandlerMethod::Registered, close);
-    let expected = lines(&[&BEGUN[..4], &["a close", "a on_active", "b on_active"], &ENDED]);
-    let found = bench.log.take();
+    let fixture = two_recorders(HandlerMethod::Registered, close);
+    let expected =
+        lines(&[&OPENING_LINES[..4], &["a close", "a on_active", "b on_active"], &CLOSING_LINES]);
+    let found = fixture.log.take();
     // `a` runs when `b` closes: the close waits there.
     assert_eq!(found, expected, "what becomes active is told so, once, and that it no longer is");
 }
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_read() {
-    let mut bench = two(HandlerMethod::Read, close);
-    drop(bench.log.take());
-    bench.write_inbound_all([text("1").into(), text("2").into()]);
-    assert_eq!(bench.log.take(), lines(&[&["a on_read 1", "b on_read 1", "a close"], &ENDED]));
-    assert_eq!(bench.unread(), 1, "the second stays where it is");
+    let mut fixture = two_recorders(HandlerMethod::Read, close);
+    drop(fixture.log.take());
+    fixture.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!(
+        fixture.log.take(),
+        lines(&[&["a on_read 1", "b on_read 1", "a close"], &CLOSING_LINES])
+    );
+    assert_eq!(fixture.unread(), 1, "the second stays where it is");
 }
 
 #[test]
@@ -90,9 +97,9 @@ fn c02_a_channel_may_be_closed_again_while_it_closes() {
         HandlerMethod::Close,
     ] {
         let mut left = Some(());
-        let mut bench = two(moment, |_| Ok(()));
-        bench.close();
-        let once = bench.log.take();
+        let mut fixture = two_recorders(moment, |_| Ok(()));
+        fixture.close();
+        let once = fixture.log.take();
         let again = move |ctx: &Ctx<'_>| {
             if left.take().is_some() {
                 ctx.close_then(|result| assert!(result.is_ok(), "closed is what it is to be"));
@@ -100,16 +107,16 @@ fn c02_a_channel_may_be_closed_again_while_it_closes() {
             Ok(())
         };
         let again = std::cell::RefCell::new(again);
-        let mut bench = two(moment, move |ctx| (again.borrow_mut())(ctx));
-        bench.close();
-        let twice: Vec<_> = bench.log.take().into_iter().collect();
+        let mut fixture = two_recorders(moment, move |ctx| (again.borrow_mut())(ctx));
+        fixture.close();
+        let twice: Vec<_> = fixture.log.take().into_iter().collect();
         let closes = |line: &&String| !line.ends_with(" close");
         assert_eq!(
             twice.iter().filter(closes).collect::<Vec<_>>(),
             once.iter().filter(closes).collect::<Vec<_>>(),
             "at {moment:?}"
         );
-        assert_eq!(bench.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
     }
 }
 
@@ -125,30 +132,30 @@ fn c02_a_channel_closed_in_on_added_is_never_registered() {
     assert_eq!(made.expect_err("it is closed").to_string(), "the channel is closed");
     assert_eq!(
         log.take(),
-        lines(&[&["a on_added", "b on_added", "a close", "closed ok"], &ENDED[5..]])
+        lines(&[&["a on_added", "b on_added", "a close", "closed ok"], &CLOSING_LINES[5..]])
     );
 }
 
 #[test]
 fn c02_every_close_completes() {
-    let mut bench = two(HandlerMethod::Read, |_| Ok(()));
-    drop(bench.log.take());
-    bench.ask(|channel, log| {
+    let mut fixture = two_recorders(HandlerMethod::Read, |_| Ok(()));
+    drop(fixture.log.take());
+    fixture.ask(|channel, log| {
         for label in ["first", "second"] {
             channel.close().add_listener(log.listener(label));
         }
     });
     let begun = ["b close", "a close", "b close", "a close", "closed ok", "first ok", "second ok"];
-    assert_eq!(bench.log.take(), lines(&[&begun, &ENDED[1..]]));
-    let log = bench.log.clone();
-    bench.on_loop(|channel| channel.close().add_listener(log.listener("third")));
-    assert_eq!(bench.log.take(), ["third ok"]);
+    assert_eq!(fixture.log.take(), lines(&[&begun, &CLOSING_LINES[1..]]));
+    let log = fixture.log.clone();
+    fixture.on_loop(|channel| channel.close().add_listener(log.listener("third")));
+    assert_eq!(fixture.log.take(), ["third ok"]);
 }
 
 #[test]
 fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive() {
     for moment in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
-        let mut bench = bench(|edit, log| {
+        let mut fixture = fixture(|edit, log| {
             let told = log.clone();
             let app =
                 log.recorder().interest(Events::INACTIVE).at(HandlerMethod::Inactive, |_| Ok(()));
@@ -164,10 +171,10 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
             edit.channel().closed().add_listener(log.listener("closed"));
             Ok(())
         });
-        bench.write_inbound(text("x"));
-        bench.on_loop(|channel| channel.fire_user_event(text("x")));
-        bench.run();
-        let found = bench.log.take();
+        fixture.write_inbound(text("x"));
+        fixture.on_loop(|channel| channel.fire_user_event(text("x")));
+        fixture.run();
+        let found = fixture.log.take();
         let method = format!("app {}", moment.method());
         let at = found.iter().position(|line| line.starts_with(&method)).expect("it comes");
         assert_eq!(
@@ -187,18 +194,18 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
 
 #[test]
 fn c02_a_connect_completes_before_on_active() {
-    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    assert_eq!(bench.log.take(), ["app on_added", "app on_registered"]);
-    assert!(!bench.channel().is_active());
-    bench.ask(|channel, log| {
+    assert_eq!(fixture.log.take(), ["app on_added", "app on_registered"]);
+    assert!(!fixture.channel().is_active());
+    fixture.ask(|channel, log| {
         channel.connect(Address::local("there")).add_listener(log.listener("connect"));
         channel.connect(Address::local("there")).add_listener(log.listener("again"));
     });
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app connect local:there",
             "app connect local:there",
@@ -208,12 +215,12 @@ fn c02_a_connect_completes_before_on_active() {
             "app read",
         ]
     );
-    assert_eq!(bench.channel().peer_address(), Some(Address::local("there")));
+    assert_eq!(fixture.channel().peer_address(), Some(Address::local("there")));
 }
 
 #[test]
 fn c02_a_connect_requested_in_on_registered_completes_before_on_active() {
-    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder().unconnected(), |edit, log| {
         let told = log.clone();
         edit.add_last(
             "app",
@@ -224,54 +231,54 @@ fn c02_a_connect_requested_in_on_registered_completes_before_on_active() {
         )?;
         Ok(())
     });
-    bench.run();
+    fixture.run();
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         ["app on_added", "app on_registered", "connect ok", "app on_active", "app read"]
     );
 }
 
 #[test]
 fn c02_a_bind_completes_before_on_active() {
-    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    drop(bench.log.take());
-    bench.ask(|channel, log| {
+    drop(fixture.log.take());
+    fixture.ask(|channel, log| {
         channel.bind(Address::local("here")).add_listener(log.listener("bind"));
     });
-    assert_eq!(bench.log.take(), ["app bind local:here", "bind ok", "app on_active", "app read"]);
+    assert_eq!(fixture.log.take(), ["app bind local:here", "bind ok", "app on_active", "app read"]);
 }
 
 #[test]
 fn c02_a_channel_that_was_never_active_does_not_become_inactive() {
-    let mut bench = bench_with(Embedded::builder().unconnected(), |edit, log| {
+    let mut fixture = fixture_with(Embedded::builder().unconnected(), |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    drop(bench.log.take());
-    bench.close();
+    drop(fixture.log.take());
+    fixture.close();
     let expected = ["app close", "app on_unregistered", "app on_removed", "app dropped"];
-    assert_eq!(bench.log.take(), expected);
+    assert_eq!(fixture.log.take(), expected);
 }
 
 #[test]
 fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
     let ended = ["app on_inactive", "app on_unregistered", "app on_removed", "app dropped"];
     let one = || {
-        quiet(|edit, log| {
+        started_fixture(|edit, log| {
             edit.add_last("app", log.recorder())?;
             Ok(())
         })
     };
-    let mut bench = one();
-    bench.finish_inbound();
-    assert_eq!(bench.log.take(), ended);
-    let mut bench = one();
-    bench.fail(error("reset"));
-    assert_eq!(bench.log.take(), lines(&[&["app on_error reset"], &ended]));
-    let mut written = bench.on_loop(|channel| channel.write(text("x")));
+    let mut fixture = one();
+    fixture.finish_inbound();
+    assert_eq!(fixture.log.take(), ended);
+    let mut fixture = one();
+    fixture.fail(error("reset"));
+    assert_eq!(fixture.log.take(), lines(&[&["app on_error reset"], &ended]));
+    let mut written = fixture.on_loop(|channel| channel.write(text("x")));
     let failed = written.try_take().expect("at once").expect_err("it is closed");
     assert_eq!(failed.to_string(), "the channel is closed: reset");
 }
@@ -279,7 +286,7 @@ fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
 #[test]
 fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
     for moment in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
-        let mut bench = quiet(|edit, log| {
+        let mut fixture = started_fixture(|edit, log| {
             let late = log.clone();
             edit.add_last(
                 "app",
@@ -290,8 +297,8 @@ fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
             )?;
             Ok(())
         });
-        bench.close();
-        let found = bench.log.take();
+        fixture.close();
+        let found = fixture.log.take();
         let of_late: Vec<_> = found.iter().filter(|line| line.starts_with("late")).collect();
         let last = ["late on_removed", "late dropped"];
         assert_eq!(of_late[0], "late on_added", "at {moment:?}");
@@ -302,19 +309,19 @@ fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
 
 #[test]
 fn c04_a_channel_can_be_deregistered_and_registered_again() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    bench.ask(|channel, log| {
+    fixture.ask(|channel, log| {
         channel.register().add_listener(log.listener("too early"));
         channel.deregister().add_listener(log.listener("leave"));
         channel.deregister().add_listener(log.listener("again"));
     });
-    bench.write_inbound(text("x"));
-    assert!(bench.channel().is_active() && !bench.channel().is_registered());
+    fixture.write_inbound(text("x"));
+    assert!(fixture.channel().is_active() && !fixture.channel().is_registered());
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "app deregister",
             "app deregister",
@@ -325,10 +332,10 @@ fn c04_a_channel_can_be_deregistered_and_registered_again() {
         ],
         "and nothing is read"
     );
-    bench.ask(|channel, log| channel.register().add_listener(log.listener("come")));
-    bench.close();
+    fixture.ask(|channel, log| channel.register().add_listener(log.listener("come")));
+    fixture.close();
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "come ok",
             "app on_registered",

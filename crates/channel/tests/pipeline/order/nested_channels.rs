@@ -6,7 +6,7 @@ use std::rc::Rc;
 use waterwheel_channel::{Channel, Events, HandlerResult};
 use waterwheel_testkit::recorder::{HandlerMethod, Recorder};
 
-use crate::support::{Bench, bench, text};
+use crate::support::{PipelineFixture, fixture, text};
 
 /// How many channels are in a call, one inside the other, and the most there were.
 #[derive(Default)]
@@ -26,8 +26,8 @@ impl Depth {
 
 /// A chain of channels, each of which passes what is written to it on to the next one. The first of them
 /// is returned, and the last.
-fn chain(bench: &mut Bench, length: usize, depth: &Rc<Depth>) -> (Channel, Channel) {
-    let last = bench.another("last", |_| Ok(())).expect("it can be made");
+fn chain(fixture: &mut PipelineFixture, length: usize, depth: &Rc<Depth>) -> (Channel, Channel) {
+    let last = fixture.another("last", |_| Ok(())).expect("it can be made");
     let mut first = last.clone();
     for _ in 1..length {
         let (next, depth) = (first.clone(), depth.clone());
@@ -38,7 +38,7 @@ fn chain(bench: &mut Bench, length: usize, depth: &Rc<Depth>) -> (Channel, Chann
                 Ok(())
             },
         );
-        let made = bench.another("relay", |edit| {
+        let made = fixture.another("relay", |edit| {
             edit.add_last("relay", relay.interest(Events::WRITE))?;
             Ok(())
         });
@@ -49,15 +49,15 @@ fn chain(bench: &mut Bench, length: usize, depth: &Rc<Depth>) -> (Channel, Chann
 
 #[test]
 fn c05_rule_07_calls_through_forty_channels_are_not_nested_forty_deep() {
-    let mut bench = bench(|_, _| Ok(()));
+    let mut fixture = fixture(|_, _| Ok(()));
     let depth = Rc::new(Depth::default());
-    let (first, _) = chain(&mut bench, 40, &depth);
-    bench.on_loop(|_| {
+    let (first, _) = chain(&mut fixture, 40, &depth);
+    fixture.on_loop(|_| {
         first.send(text("1"));
         first.send(text("2"));
     });
-    bench.run();
-    let lines = bench.log.take();
+    fixture.run();
+    let lines = fixture.log.take();
     let sent: Vec<_> = lines.iter().flat_map(|line| line.split(' ').skip(2)).collect();
     assert_eq!(sent, ["1", "2"], "{lines:?}");
     assert_eq!(depth.most.get(), 16);
@@ -65,25 +65,25 @@ fn c05_rule_07_calls_through_forty_channels_are_not_nested_forty_deep() {
 
 #[test]
 fn c05_rule_07_a_few_channels_call_each_other_directly() {
-    let mut bench = bench(|_, _| Ok(()));
+    let mut fixture = fixture(|_, _| Ok(()));
     let depth = Rc::new(Depth::default());
-    let (first, _) = chain(&mut bench, 16, &depth);
-    let log = bench.log.clone();
-    bench.on_loop(|_| {
+    let (first, _) = chain(&mut fixture, 16, &depth);
+    let log = fixture.log.clone();
+    fixture.on_loop(|_| {
         first.send(text("1"));
         log.push("back");
     });
-    assert_eq!(bench.log.take(), ["last sends 1", "back"]);
+    assert_eq!(fixture.log.take(), ["last sends 1", "back"]);
     assert_eq!(depth.most.get(), 15, "and the last one, which does not count itself");
 }
 
 #[test]
 fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
-    let mut bench = bench(|_, _| Ok(()));
+    let mut fixture = fixture(|_, _| Ok(()));
     let depth = Rc::new(Depth::default());
-    let (first, last) = chain(&mut bench, 16, &depth);
-    let log = bench.log.clone();
-    let caller = bench.another("caller", |edit| {
+    let (first, last) = chain(&mut fixture, 16, &depth);
+    let log = fixture.log.clone();
+    let caller = fixture.another("caller", |edit| {
         edit.add_last(
             "caller",
             log.recorder().interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |_| {
@@ -97,10 +97,10 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
         Ok(())
     });
     let caller = caller.expect("it can be made");
-    drop(bench.log.take());
-    bench.on_loop(|_| caller.fire_user_event(text("go")));
-    bench.run();
-    let lines = bench.log.take();
+    drop(fixture.log.take());
+    fixture.on_loop(|_| caller.fire_user_event(text("go")));
+    fixture.run();
+    let lines = fixture.log.take();
     assert_eq!(lines, ["caller on_user_event go", "last sends 1 2 3"]);
 }
 
@@ -120,25 +120,25 @@ fn bounces(recorder: Recorder, other: &Rc<Cell<Option<Channel>>>, times: usize) 
 
 #[test]
 fn c05_rule_07_two_channels_that_call_each_other_take_turns() {
-    let mut bench = bench(|_, _| Ok(()));
+    let mut fixture = fixture(|_, _| Ok(()));
     let (to_left, to_right) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(None)));
-    let log = bench.log.clone();
+    let log = fixture.log.clone();
     for (name, out) in [("left", &to_right), ("right", &to_left)] {
         let recorder = bounces(log.recorder(), out, 2);
-        let made = bench.another(name, |edit| {
+        let made = fixture.another(name, |edit| {
             edit.add_last(name, recorder)?;
             Ok(())
         });
         let into = if name == "left" { &to_left } else { &to_right };
         into.set(Some(made.expect("it can be made")));
     }
-    drop(bench.log.take());
+    drop(fixture.log.take());
     let left = to_left.take().expect("it was set");
     to_left.set(Some(left.clone()));
-    bench.on_loop(|_| left.fire_user_event(text("ball")));
+    fixture.on_loop(|_| left.fire_user_event(text("ball")));
     let turn = ["left on_user_event ball", "right on_user_event ball"];
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [turn, turn].concat().into_iter().chain([turn[0]]).collect::<Vec<_>>()
     );
 }

@@ -8,7 +8,7 @@ use std::thread;
 
 use waterwheel_channel::{Channel, Completion, Ctx, Handler, HandlerResult, LocalCtx, Msg};
 
-use crate::support::{Bench, Weightless, bench};
+use crate::support::{PipelineFixture, ZeroSized, fixture};
 
 const EVENTS: usize = 1_000_000;
 
@@ -28,17 +28,17 @@ fn count(left: &Cell<usize>) -> bool {
     left.get() > 0
 }
 
-fn with_handler(handler: impl Handler) -> Bench {
-    bench(|edit, _| {
+fn with_handler(handler: impl Handler) -> PipelineFixture {
+    fixture(|edit, _| {
         edit.add_last("app", handler)?;
         Ok(())
     })
 }
 
 /// Fires an event again for each that comes in.
-struct Inward(Rc<Cell<usize>>);
+struct RefiresEvent(Rc<Cell<usize>>);
 
-impl Handler for Inward {
+impl Handler for RefiresEvent {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if count(&self.0) {
             ctx.pipeline().fire_user_event(event);
@@ -50,16 +50,16 @@ impl Handler for Inward {
 #[test]
 fn c05_rule_07_a_million_nested_inbound_events_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
-        let mut bench = with_handler(Inward(left));
-        bench.on_loop(|channel| channel.fire_user_event(Weightless));
-        bench.run();
+        let mut fixture = with_handler(RefiresEvent(left));
+        fixture.on_loop(|channel| channel.fire_user_event(ZeroSized));
+        fixture.run();
     });
 }
 
 /// Writes again, from the end of the pipeline, for each message that goes out.
-struct Outward(Rc<Cell<usize>>);
+struct RepeatsWrite(Rc<Cell<usize>>);
 
-impl Handler for Outward {
+impl Handler for RepeatsWrite {
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         done.take().succeed();
         if count(&self.0) {
@@ -72,9 +72,9 @@ impl Handler for Outward {
 #[test]
 fn c05_rule_07_a_million_nested_outbound_events_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
-        let mut bench = with_handler(Outward(left));
-        bench.on_loop(|channel| channel.send(Weightless));
-        bench.run();
+        let mut fixture = with_handler(RepeatsWrite(left));
+        fixture.on_loop(|channel| channel.send(ZeroSized));
+        fixture.run();
     });
 }
 
@@ -82,7 +82,7 @@ fn c05_rule_07_a_million_nested_outbound_events_fit_a_small_stack() {
 fn write_again(later: &LocalCtx, left: &Rc<Cell<usize>>) {
     let (again, left) = (later.clone(), left.clone());
     let run = later.run(move |ctx| {
-        ctx.write_then(Weightless, move |result| {
+        ctx.write_then(ZeroSized, move |result| {
             assert!(result.is_ok());
             if count(&left) {
                 write_again(&again, &left);
@@ -94,9 +94,9 @@ fn write_again(later: &LocalCtx, left: &Rc<Cell<usize>>) {
 }
 
 /// Begins with that when it becomes active.
-struct WritesAgain(Rc<Cell<usize>>);
+struct WritesOnCompletion(Rc<Cell<usize>>);
 
-impl Handler for WritesAgain {
+impl Handler for WritesOnCompletion {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         write_again(&ctx.to_local(), &self.0);
         Ok(())
@@ -107,10 +107,10 @@ impl Handler for WritesAgain {
 fn c05_rule_07_many_completions_that_write_again_fit_a_small_stack() {
     // Every sixteenth is a turn of the loop.
     on_a_small_stack(EVENTS / 10, |left| {
-        let mut bench = with_handler(WritesAgain(left.clone()));
+        let mut fixture = with_handler(WritesOnCompletion(left.clone()));
         while left.get() > 0 {
-            bench.run();
-            while bench.read_outbound_any().is_some() {}
+            fixture.run();
+            while fixture.read_outbound_any().is_some() {}
         }
     });
 }
@@ -118,7 +118,7 @@ fn c05_rule_07_many_completions_that_write_again_fit_a_small_stack() {
 /// Writes to a closed channel again when a write has failed.
 fn write_in_vain(channel: &Channel, left: Arc<AtomicUsize>) {
     let again = channel.clone();
-    channel.write_and_flush(Weightless).on_complete(move |result| {
+    channel.write_and_flush(ZeroSized).on_complete(move |result| {
         assert!(result.is_err());
         if left.fetch_sub(1, Ordering::Relaxed) > 1 {
             write_in_vain(&again, left);
@@ -129,23 +129,23 @@ fn write_in_vain(channel: &Channel, left: Arc<AtomicUsize>) {
 #[test]
 fn c05_rule_07_a_million_listeners_that_write_to_a_closed_channel_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
-        let mut bench = bench(|_, _| Ok(()));
-        bench.close();
+        let mut fixture = fixture(|_, _| Ok(()));
+        fixture.close();
         let count = Arc::new(AtomicUsize::new(left.get()));
         let counted = count.clone();
-        bench.on_loop(|channel| write_in_vain(channel, counted));
-        bench.run();
+        fixture.on_loop(|channel| write_in_vain(channel, counted));
+        fixture.run();
         left.set(count.load(Ordering::Relaxed));
     });
 }
 
 /// Passes an event on to the other channel.
-struct Returns {
+struct PassesToOtherChannel {
     to: Rc<RefCell<Option<Channel>>>,
     left: Rc<Cell<usize>>,
 }
 
-impl Handler for Returns {
+impl Handler for PassesToOtherChannel {
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
         if count(&self.left) {
             let to = self.to.borrow().clone();
@@ -159,14 +159,15 @@ impl Handler for Returns {
 fn c05_rule_07_two_channels_that_call_each_other_a_million_times_fit_a_small_stack() {
     on_a_small_stack(EVENTS, |left| {
         let other = Rc::new(RefCell::new(None));
-        let mut bench = with_handler(Returns { to: other.clone(), left: left.clone() });
-        let back = Rc::new(RefCell::new(Some(bench.channel().clone())));
-        let second = bench.another("second", |edit| {
-            edit.add_last("second", Returns { to: back, left })?;
+        let mut fixture =
+            with_handler(PassesToOtherChannel { to: other.clone(), left: left.clone() });
+        let back = Rc::new(RefCell::new(Some(fixture.channel().clone())));
+        let second = fixture.another("second", |edit| {
+            edit.add_last("second", PassesToOtherChannel { to: back, left })?;
             Ok(())
         });
         *other.borrow_mut() = Some(second.expect("it can be made"));
-        bench.on_loop(|channel| channel.fire_user_event(Weightless));
-        bench.run();
+        fixture.on_loop(|channel| channel.fire_user_event(ZeroSized));
+        fixture.run();
     });
 }

@@ -10,26 +10,26 @@ use waterwheel_channel::{
 use waterwheel_executor::ImmediateExecutor;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 
-use crate::support::{Bench, bench_with, quiet, text};
+use crate::support::{PipelineFixture, fixture_with, started_fixture, text};
 
 /// A channel whose only handler sees everything.
-fn recorded(builder: EmbeddedBuilder) -> Bench {
-    let mut bench = bench_with(builder, |edit, log| {
+fn recorded(builder: EmbeddedBuilder) -> PipelineFixture {
+    let mut fixture = fixture_with(builder, |edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    bench.run();
-    drop(bench.log.take());
-    bench
+    fixture.run();
+    drop(fixture.log.take());
+    fixture
 }
 
 /// Asks for something as another thread does, while the loop is busy, and cancels that.
 #[track_caller]
-fn ask_and_cancel(bench: &mut Bench, ask: impl FnOnce(&Channel) -> ChannelFuture) {
-    let future = ask(bench.channel());
+fn ask_and_cancel(fixture: &mut PipelineFixture, ask: impl FnOnce(&Channel) -> ChannelFuture) {
+    let future = ask(fixture.channel());
     assert!(future.cancel(), "nothing has begun");
-    bench.run();
-    assert_eq!(bench.log.take(), Vec::<String>::new(), "no handler hears of it");
+    fixture.run();
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "no handler hears of it");
     assert!(future.join().unwrap_err().is_cancelled());
 }
 
@@ -43,12 +43,12 @@ fn p02_a_cancelled_close_disconnect_deregister_or_shutdown_is_not_carried_out() 
         Channel::shutdown_output,
     ];
     for ask in operations {
-        let mut bench = recorded(Embedded::builder());
-        ask_and_cancel(&mut bench, ask);
-        let channel = bench.channel();
+        let mut fixture = recorded(Embedded::builder());
+        ask_and_cancel(&mut fixture, ask);
+        let channel = fixture.channel();
         assert!(channel.is_active() && channel.is_registered() && channel.is_writable());
-        bench.write_inbound(text("on it goes"));
-        assert_eq!(bench.passed(), ["on it goes"]);
+        fixture.write_inbound(text("on it goes"));
+        assert_eq!(fixture.passed(), ["on it goes"]);
     }
 }
 
@@ -59,48 +59,48 @@ fn p02_a_cancelled_bind_or_connect_leaves_the_channel_as_it_was() {
         |channel| channel.connect(Address::local("there")),
     ];
     for ask in operations {
-        let mut bench = recorded(Embedded::builder().unconnected());
-        ask_and_cancel(&mut bench, ask);
-        assert!(bench.channel().is_open() && !bench.channel().is_active());
-        let again = ask(bench.channel());
-        bench.run();
+        let mut fixture = recorded(Embedded::builder().unconnected());
+        ask_and_cancel(&mut fixture, ask);
+        assert!(fixture.channel().is_open() && !fixture.channel().is_active());
+        let again = ask(fixture.channel());
+        fixture.run();
         again.join().expect("nothing was begun before");
-        assert!(bench.channel().is_active());
+        assert!(fixture.channel().is_active());
     }
 }
 
 #[test]
 fn p02_a_channel_whose_registration_was_cancelled_stays_deregistered() {
-    let mut bench = recorded(Embedded::builder());
-    let left = bench.channel().deregister();
-    bench.run();
+    let mut fixture = recorded(Embedded::builder());
+    let left = fixture.channel().deregister();
+    fixture.run();
     left.join().unwrap();
-    drop(bench.log.take());
-    ask_and_cancel(&mut bench, Channel::register);
-    assert!(!bench.channel().is_registered());
+    drop(fixture.log.take());
+    ask_and_cancel(&mut fixture, Channel::register);
+    assert!(!fixture.channel().is_registered());
 }
 
 #[test]
 fn p02_a_cancelled_pipeline_access_is_not_carried_out() {
-    let mut bench = recorded(Embedded::builder());
-    let called = bench.channel().with_pipeline(|pipeline| pipeline.remove("app"));
+    let mut fixture = recorded(Embedded::builder());
+    let called = fixture.channel().with_pipeline(|pipeline| pipeline.remove("app"));
     assert!(called.cancel());
-    bench.run();
-    assert_eq!(bench.names(), ["app"]);
+    fixture.run();
+    assert_eq!(fixture.names(), ["app"]);
 }
 
 #[test]
 fn p02_a_cancelled_registration_closes_the_new_channel() {
-    let mut bench = recorded(Embedded::builder());
-    let event_loop = bench.channel().event_loop();
+    let mut fixture = recorded(Embedded::builder());
+    let event_loop = fixture.channel().event_loop();
     let (one, _other) = local::pair();
     let registered = event_loop.register(one);
     assert!(registered.cancel());
     let kept = event_loop.register(NewChannel::new(local::Connection::new()));
-    bench.run();
+    fixture.run();
     kept.join().unwrap();
     let there = event_loop.registered_channels();
-    bench.run();
+    fixture.run();
     assert_eq!(there.join().unwrap().len(), 2, "the embedded one, and the one that was kept");
 }
 
@@ -122,43 +122,43 @@ impl Handler for KeepsClose {
 
 #[test]
 fn p02_a_close_that_a_handler_keeps_can_still_be_cancelled() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("before", log.recorder())?;
         edit.add_last("keeps", KeepsClose::default())?;
         Ok(())
     });
-    let closed = bench.channel().close();
-    bench.run();
+    let closed = fixture.channel().close();
+    fixture.run();
     assert!(closed.cancel(), "it has not begun");
-    bench.channel().fire_user_event(text("go on"));
-    bench.run();
-    assert_eq!(bench.log.take(), ["before on_user_event go on"], "no close comes that far");
-    assert!(bench.channel().is_active());
+    fixture.channel().fire_user_event(text("go on"));
+    fixture.run();
+    assert_eq!(fixture.log.take(), ["before on_user_event go on"], "no close comes that far");
+    assert!(fixture.channel().is_active());
 }
 
 #[test]
 fn p02_an_operation_that_has_begun_cannot_be_cancelled() {
-    let mut bench = recorded(Embedded::builder());
-    bench.set_room(0);
-    let shut = bench.on_loop(|channel| {
+    let mut fixture = recorded(Embedded::builder());
+    fixture.set_room(0);
+    let shut = fixture.on_loop(|channel| {
         channel.send(text("waits"));
         channel.shutdown_output()
     });
     assert!(!shut.is_done() && !shut.cancel(), "it waits for what was flushed");
-    bench.clear_faults();
+    fixture.clear_faults();
     shut.join().expect("it was carried out");
 }
 
 #[test]
 fn p02_an_operation_of_a_context_can_be_cancelled_by_its_promise_too() {
-    let mut bench = recorded(Embedded::builder());
+    let mut fixture = recorded(Embedded::builder());
     let futures = Rc::new(RefCell::new(Vec::new()));
-    bench.with_pipeline(|pipeline| {
+    fixture.with_pipeline(|pipeline| {
         let (promise, future) = ImmediateExecutor.new_promise();
         assert!(future.cancel());
         pipeline.close_with(promise);
         futures.borrow_mut().push(future);
     });
-    assert!(bench.channel().is_active());
-    assert_eq!(bench.log.take(), Vec::<String>::new());
+    assert!(fixture.channel().is_active());
+    assert_eq!(fixture.log.take(), Vec::<String>::new());
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use waterwheel_channel::{Completion, Events};
 use waterwheel_testkit::recorder::HandlerMethod;
 
-use crate::support::{Bench, bench, error, quiet, start_timer, text};
+use crate::support::{PipelineFixture, error, fixture, start_timer, started_fixture, text};
 
 /// `first`, `app` that fails at this moment, and `last`.
-fn failing(moment: HandlerMethod) -> Bench {
-    bench(|edit, log| {
+fn failing(moment: HandlerMethod) -> PipelineFixture {
+    fixture(|edit, log| {
         edit.add_last(
             "first",
             log.recorder().holds(HandlerMethod::Disconnect).interest(Events::ALL),
@@ -38,23 +38,23 @@ fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
         HandlerMethod::Flush,
     ];
     for moment in inbound {
-        let mut bench = failing(moment);
-        crate::support::let_everything_happen(&mut bench);
-        let lines = bench.log.take();
+        let mut fixture = failing(moment);
+        crate::support::trigger_every_method(&mut fixture);
+        let lines = fixture.log.take();
         let failed =
             lines.iter().position(|line| line.starts_with(&format!("app {}", moment.method())));
         let failed = failed.unwrap_or_else(|| panic!("{moment:?} does not come: {lines:?}"));
         let what_follows = &lines[failed + 1..failed + 3];
         assert_eq!(what_follows, ["app on_error no", "last on_error no"], "at {moment:?}");
-        assert!(bench.errors().contains(&"no".to_owned()), "at {moment:?}");
-        assert_eq!(bench.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        assert!(fixture.errors().contains(&"no".to_owned()), "at {moment:?}");
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
     }
 }
 
 #[test]
 fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
     let mut left = Some(());
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder()
@@ -65,9 +65,9 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
         )?;
         Ok(())
     });
-    bench.write_inbound_all([text("1").into(), text("2").into()]);
-    assert_eq!(bench.log.take(), ["app on_read 1", "app on_error no", "app on_read 2"]);
-    assert_eq!((bench.passed(), bench.errors()), (vec!["2".to_owned()], vec!["no".to_owned()]));
+    fixture.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!(fixture.log.take(), ["app on_read 1", "app on_error no", "app on_read 2"]);
+    assert_eq!((fixture.passed(), fixture.errors()), (vec!["2".to_owned()], vec!["no".to_owned()]));
 }
 
 #[test]
@@ -80,11 +80,11 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         HandlerMethod::Deregister,
         HandlerMethod::Write,
     ] {
-        let mut bench = failing(moment);
-        bench.run();
-        drop(bench.log.take());
-        let log = bench.log.clone();
-        bench.on_loop(|channel| {
+        let mut fixture = failing(moment);
+        fixture.run();
+        drop(fixture.log.take());
+        let log = fixture.log.clone();
+        fixture.on_loop(|channel| {
             let mut asked = match moment {
                 HandlerMethod::Bind => channel.bind(waterwheel_channel::Address::local("here")),
                 HandlerMethod::Connect => {
@@ -97,27 +97,27 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
             };
             asked.add_listener(log.listener("it"));
         });
-        bench.run();
-        let lines = bench.log.take();
+        fixture.run();
+        let lines = fixture.log.take();
         assert!(lines[0].starts_with(&format!("last {}", moment.method())), "{lines:?}");
         assert!(lines[1].starts_with(&format!("app {}", moment.method())), "{lines:?}");
         assert_eq!(lines[2..], ["it failed: no"], "nobody else is told");
-        assert_eq!((bench.errors(), bench.reports.take()), (vec![], vec![]), "at {moment:?}");
-        assert!(bench.channel().is_open(), "at {moment:?}");
+        assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![]), "at {moment:?}");
+        assert!(fixture.channel().is_open(), "at {moment:?}");
     }
 }
 
 #[test]
 fn c05_rule_10_an_outbound_error_nobody_waits_for_is_reported() {
-    let mut bench = failing(HandlerMethod::Write);
-    bench.on_loop(|channel| channel.send(text("x")));
-    let id = bench.channel().id();
-    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed, 1 so far: no")]);
+    let mut fixture = failing(HandlerMethod::Write);
+    fixture.on_loop(|channel| channel.send(text("x")));
+    let id = fixture.channel().id();
+    assert_eq!(fixture.reports.take(), [format!("channel {id}: `app` failed, 1 so far: no")]);
 }
 
 #[test]
 fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().writing(|ctx, msg, done| {
@@ -127,44 +127,44 @@ fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
         )?;
         Ok(())
     });
-    let log = bench.log.clone();
-    bench.on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("it")));
-    assert_eq!(bench.log.take(), ["app write x", "app flush", "it ok"]);
-    let id = bench.channel().id();
-    assert_eq!(bench.reports.take(), [format!("channel {id}: `app` failed, 1 so far: too late")]);
+    let log = fixture.log.clone();
+    fixture.on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("it")));
+    assert_eq!(fixture.log.take(), ["app write x", "app flush", "it ok"]);
+    let id = fixture.channel().id();
+    assert_eq!(fixture.reports.take(), [format!("channel {id}: `app` failed, 1 so far: too late")]);
 }
 
 #[test]
 fn c05_rule_10_an_error_in_the_error_method_is_reported() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let app = log.recorder().at(HandlerMethod::Read, |_| Err(error("first")));
         edit.add_last("app", app.at(HandlerMethod::Error, |_| Err(error("second"))))?;
         edit.add_last("last", log.recorder().interest(Events::ERROR))?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.log.take()[..2], ["app on_read x", "app on_error first"]);
-    let id = bench.channel().id();
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.log.take()[..2], ["app on_read x", "app on_error first"]);
+    let id = fixture.channel().id();
     let report = format!("channel {id}: the error method of `app` failed, 1 so far: second");
-    assert_eq!((bench.errors(), bench.reports.take()), (vec![], vec![report]));
-    assert!(bench.channel().is_open());
+    assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![report]));
+    assert!(fixture.channel().is_open());
 }
 
 #[test]
 fn c05_rule_10_an_operation_that_a_handler_drops_fails_and_names_the_handler() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().holds(HandlerMethod::Write))?;
         Ok(())
     });
-    let log = bench.log.clone();
-    bench.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
+    let log = fixture.log.clone();
+    fixture.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
     let failed = "it failed: the handler `app` neither passed the operation on nor completed it";
-    assert_eq!(bench.log.take(), ["app write x", failed]);
+    assert_eq!(fixture.log.take(), ["app write x", failed]);
 }
 
 #[test]
 fn c05_rule_10_an_operation_may_be_completed_later() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let mut kept: Option<Completion> = None;
         let kept_too = std::rc::Rc::new(std::cell::RefCell::new(kept.take()));
         let later = kept_too.clone();
@@ -182,15 +182,15 @@ fn c05_rule_10_an_operation_may_be_completed_later() {
         )?;
         Ok(())
     });
-    let log = bench.log.clone();
-    bench.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
-    bench.advance(Duration::from_secs(1));
-    assert_eq!(bench.log.take(), ["app write x", "app on_timer 1", "it ok"]);
+    let log = fixture.log.clone();
+    fixture.on_loop(|channel| channel.write(text("x")).add_listener(log.listener("it")));
+    fixture.advance(Duration::from_secs(1));
+    assert_eq!(fixture.log.take(), ["app write x", "app on_timer 1", "it ok"]);
 }
 
 #[test]
 fn c05_an_error_after_a_write_does_not_undo_it() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().interest(Events::READ).reading(|ctx, msg| {
@@ -200,6 +200,6 @@ fn c05_an_error_after_a_write_does_not_undo_it() {
         )?;
         Ok(())
     });
-    bench.write_inbound_all([text("1").into(), text("2").into()]);
-    assert_eq!((bench.sent(), bench.errors().len()), (vec!["1".to_owned(), "2".to_owned()], 2));
+    fixture.write_inbound_all([text("1").into(), text("2").into()]);
+    assert_eq!((fixture.sent(), fixture.errors().len()), (vec!["1".to_owned(), "2".to_owned()], 2));
 }

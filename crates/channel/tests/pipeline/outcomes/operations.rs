@@ -7,7 +7,7 @@ use waterwheel_executor::{Error, ImmediateExecutor, PromiseFuture};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
-use crate::support::{Bench, bench_with, quiet, text};
+use crate::support::{PipelineFixture, fixture_with, started_fixture, text};
 
 type Ask = fn(&Ctx<'_>, Log);
 
@@ -22,20 +22,20 @@ impl Handler for Asks {
 }
 
 /// A channel whose last handler asks for something, behind one that records what goes out.
-fn asking(ask: Ask, unconnected: bool) -> Bench {
+fn asking(ask: Ask, unconnected: bool) -> PipelineFixture {
     let builder = Embedded::builder();
     let builder = if unconnected { builder.unconnected() } else { builder };
-    let mut bench = bench_with(builder, |edit, log| {
+    let mut fixture = fixture_with(builder, |edit, log| {
         let interest = Events::OUTBOUND.without(Events::BEGIN_READ);
         edit.add_last("out", log.recorder().interest(interest))?;
         edit.add_last("asks", Asks(ask, log.clone()))?;
         Ok(())
     });
-    bench.run();
-    drop(bench.log.take());
-    bench.channel().fire_user_event(text("now"));
-    bench.run();
-    bench
+    fixture.run();
+    drop(fixture.log.take());
+    fixture.channel().fire_user_event(text("now"));
+    fixture.run();
+    fixture
 }
 
 /// Writes what became of it.
@@ -126,49 +126,49 @@ fn c04_every_operation_of_a_context_completes_a_closure_or_a_promise() {
 
 #[test]
 fn c02_close_now_closes_without_a_future() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().interest(Events::CLOSE | Events::INACTIVE))?;
         Ok(())
     });
-    bench.on_loop(Channel::close_now);
-    assert_eq!(bench.log.take()[..2], ["app close", "app on_inactive"]);
-    let mut bench = quiet(|_, _| Ok(()));
-    bench.channel().close_now(); // As from another thread.
-    bench.run();
-    assert!(!bench.channel().is_open());
-    bench.channel().close_now(); // Does no harm.
+    fixture.on_loop(Channel::close_now);
+    assert_eq!(fixture.log.take()[..2], ["app close", "app on_inactive"]);
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    fixture.channel().close_now(); // As from another thread.
+    fixture.run();
+    assert!(!fixture.channel().is_open());
+    fixture.channel().close_now(); // Does no harm.
 }
 
 #[test]
 fn c03_remove_if_present_says_whether_it_removed_a_handler() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder())?;
         assert!(!edit.remove_if_present("other")?);
         Ok(())
     });
-    let removed = bench.with_pipeline(|pipeline| {
+    let removed = fixture.with_pipeline(|pipeline| {
         let slot = pipeline.slot("app").expect("it is there");
         let is_there = pipeline.remove_if_present("app")?;
         let again = (pipeline.remove_if_present("app")?, pipeline.remove_if_present(slot)?);
         Ok::<_, Error>((is_there, again))
     });
     assert_eq!(removed.unwrap().unwrap(), (true, (false, false)));
-    assert_eq!(bench.names(), Vec::<String>::new());
+    assert_eq!(fixture.names(), Vec::<String>::new());
 }
 
 #[test]
 fn c07_an_operation_that_fails_because_of_a_close_names_the_cause() {
-    let mut bench = quiet(|_, _| Ok(()));
-    bench.set_room(0);
-    let waits = bench.on_loop(|channel| channel.write_and_flush(text("never sent")));
-    bench.fail(io::Error::from(io::ErrorKind::ConnectionReset).into());
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    fixture.set_room(0);
+    let waits = fixture.on_loop(|channel| channel.write_and_flush(text("never sent")));
+    fixture.fail(io::Error::from(io::ErrorKind::ConnectionReset).into());
     let error = waits.join().unwrap_err();
     assert!(error.is_closed(), "{error}");
     assert_eq!(error.io_kind(), Some(io::ErrorKind::ConnectionReset));
-    let later = bench.on_loop(|channel| channel.write(text("too late"))).join().unwrap_err();
+    let later = fixture.on_loop(|channel| channel.write(text("too late"))).join().unwrap_err();
     assert!(later.is_closed() && !later.is_cancelled());
 
-    let mut bench = bench_with(Embedded::builder().stream(), |_, _| Ok(()));
-    let unsupported = bench.on_loop(|channel| channel.write_and_flush(String::new())).join();
+    let mut fixture = fixture_with(Embedded::builder().stream(), |_, _| Ok(()));
+    let unsupported = fixture.on_loop(|channel| channel.write_and_flush(String::new())).join();
     assert!(!unsupported.unwrap_err().is_closed());
 }

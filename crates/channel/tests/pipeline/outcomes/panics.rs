@@ -8,15 +8,16 @@ use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
 
 use crate::support::{
-    Bench, bench, bench_with, error, let_everything_happen, quiet, start_timer, text,
+    PipelineFixture, error, fixture, fixture_with, start_timer, started_fixture, text,
+    trigger_every_method,
 };
 
 const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
 
 /// `app` panics at this moment, in the middle of `first` and `last`.
-fn panicking(moment: HandlerMethod) -> Bench {
+fn panicking(moment: HandlerMethod) -> PipelineFixture {
     let builder = Embedded::builder();
-    bench_with(builder, |edit, log| {
+    fixture_with(builder, |edit, log| {
         edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
         let app = log.recorder().at(HandlerMethod::Added, start_timer);
         edit.add_last("app", app.at(moment, |_| panic!("oh")))?;
@@ -33,27 +34,27 @@ fn moments() -> impl Iterator<Item = HandlerMethod> {
 #[test]
 fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() {
     for moment in moments() {
-        let mut bench = panicking(moment);
-        let other = bench.another("other", |_| Ok(())).expect("it can be made");
-        let id = bench.channel().id();
-        let_everything_happen(&mut bench);
+        let mut fixture = panicking(moment);
+        let other = fixture.another("other", |_| Ok(())).expect("it can be made");
+        let id = fixture.channel().id();
+        trigger_every_method(&mut fixture);
         let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
-        assert_eq!(bench.reports.take(), [told], "at {moment:?}");
-        assert!(!bench.channel().is_open(), "at {moment:?}");
-        assert!(bench.channel().closed().is_done(), "at {moment:?}");
-        assert!(bench.with_pipeline(|_| ()).is_none(), "it is gone, at {moment:?}");
+        assert_eq!(fixture.reports.take(), [told], "at {moment:?}");
+        assert!(!fixture.channel().is_open(), "at {moment:?}");
+        assert!(fixture.channel().closed().is_done(), "at {moment:?}");
+        assert!(fixture.with_pipeline(|_| ()).is_none(), "it is gone, at {moment:?}");
         assert!(other.is_open(), "at {moment:?}");
-        bench.on_loop(|_| other.send(text("alive")));
-        assert_eq!(bench.log.take().last().map(String::as_str), Some("other sends alive"));
+        fixture.on_loop(|_| other.send(text("alive")));
+        assert_eq!(fixture.log.take().last().map(String::as_str), Some("other sends alive"));
     }
 }
 
 #[test]
 fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed() {
     for moment in moments() {
-        let mut bench = panicking(moment);
-        let_everything_happen(&mut bench);
-        let lines = bench.log.take();
+        let mut fixture = panicking(moment);
+        trigger_every_method(&mut fixture);
+        let lines = fixture.log.take();
         let panicked = format!("app {}", moment.method());
         let at = lines.iter().position(|line| line.starts_with(&panicked));
         let after = &lines[at.unwrap_or_else(|| panic!("{moment:?} does not come")) + 1..];
@@ -76,7 +77,7 @@ fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed
 
 #[test]
 fn c05_rule_11_a_panic_in_the_middle_of_a_pipeline_closes_it_in_order() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder())?;
         let write = log.completion("write");
         let mut write = Some(write);
@@ -90,11 +91,11 @@ fn c05_rule_11_a_panic_in_the_middle_of_a_pipeline_closes_it_in_order() {
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
-    let log = bench.log.clone();
-    bench.channel().closed().add_listener(log.listener("closed"));
-    bench.write_inbound(text("x"));
+    let log = fixture.log.clone();
+    fixture.channel().closed().add_listener(log.listener("closed"));
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "first on_read x",
             "app on_read x",
@@ -146,12 +147,12 @@ fn c05_rule_11_a_panic_in_an_initialiser_fails_the_registration() {
 
 #[test]
 fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder())?;
         Ok(())
     });
-    let log = bench.log.clone();
-    let edited = bench.with_pipeline(move |pipeline| {
+    let log = fixture.log.clone();
+    let edited = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), waterwheel_channel::PipelineError> {
             edit.remove("app")?;
             edit.add_last("new", log.recorder())?;
@@ -160,7 +161,7 @@ fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
     });
     assert!(edited.is_none());
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "one that was never added dropped",
             "app on_inactive",
@@ -169,61 +170,61 @@ fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
             "app dropped",
         ]
     );
-    assert_eq!(bench.reports.take().len(), 1);
+    assert_eq!(fixture.reports.take().len(), 1);
 }
 
 #[test]
 fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_the_channel_stays_open() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().dropping(|| panic!("oh")))?;
         edit.add_last("last", log.recorder().interest(Events::READ))?;
         Ok(())
     });
-    let removed = bench.with_pipeline(|pipeline| pipeline.remove("app").is_ok());
+    let removed = fixture.with_pipeline(|pipeline| pipeline.remove("app").is_ok());
     assert_eq!(removed, Some(true));
-    assert_eq!(bench.reports.take(), [format!("the destructor from {HANDLER} panicked: oh")]);
-    bench.write_inbound(text("x"));
-    assert_eq!(bench.log.take(), ["app on_removed", "app dropped", "last on_read x"]);
+    assert_eq!(fixture.reports.take(), [format!("the destructor from {HANDLER} panicked: oh")]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.log.take(), ["app on_removed", "app dropped", "last on_read x"]);
 }
 
 #[test]
 fn c05_rule_11_a_destructor_may_panic_after_a_panic() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().dropping(|| panic!("and first")))?;
         let app = log.recorder().at(HandlerMethod::Read, |_| panic!("oh"));
         edit.add_last("app", app.dropping(|| panic!("and app")))?;
         Ok(())
     });
-    let id = bench.channel().id();
-    bench.write_inbound(text("x"));
+    let id = fixture.channel().id();
+    fixture.write_inbound(text("x"));
     assert_eq!(
-        bench.reports.take(),
+        fixture.reports.take(),
         [
             format!("the destructor from {HANDLER} panicked: and first"),
             format!("the destructor from {HANDLER} panicked: and app"),
             format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh"),
         ]
     );
-    assert!(!bench.channel().is_open());
+    assert!(!fixture.channel().is_open());
 }
 
 #[test]
 fn c05_rule_11_a_staged_handler_may_panic_when_a_panicking_edit_is_undone() {
-    let mut bench = quiet(|_, _| Ok(()));
-    let log = bench.log.clone();
-    let edited = bench.with_pipeline(move |pipeline| {
+    let mut fixture = started_fixture(|_, _| Ok(()));
+    let log = fixture.log.clone();
+    let edited = fixture.with_pipeline(move |pipeline| {
         pipeline.edit(|edit| -> Result<(), waterwheel_channel::PipelineError> {
             edit.add_last("new", log.recorder().dropping(|| panic!("and new")))?;
             panic!("oh")
         })
     });
-    assert!(edited.is_none() && !bench.channel().is_open());
-    assert_eq!(bench.reports.take().len(), 2);
+    assert!(edited.is_none() && !fixture.channel().is_open());
+    assert_eq!(fixture.reports.take().len(), 2);
 }
 
 #[test]
 fn c05_rule_11_a_panic_of_a_completion_is_reported_and_the_channel_stays_open() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().interest(Events::READ).reading(|ctx, _| {
@@ -235,17 +236,17 @@ fn c05_rule_11_a_panic_of_a_completion_is_reported_and_the_channel_stays_open() 
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    bench.write_inbound(text("y"));
-    assert_eq!(bench.sent(), ["1", "2", "1", "2"]);
-    let reports = bench.reports.take();
+    fixture.write_inbound(text("x"));
+    fixture.write_inbound(text("y"));
+    assert_eq!(fixture.sent(), ["1", "2", "1", "2"]);
+    let reports = fixture.reports.take();
     assert_eq!(reports.len(), 2);
     assert!(reports[0].starts_with("the listener from") && reports[0].contains("panics.rs"));
 }
 
 #[test]
 fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
             log.recorder().at(HandlerMethod::Read, |ctx| {
@@ -261,14 +262,14 @@ fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert!(!bench.channel().is_open());
-    assert_eq!(bench.reports.take().len(), 1);
+    fixture.write_inbound(text("x"));
+    assert!(!fixture.channel().is_open());
+    assert_eq!(fixture.reports.take().len(), 1);
 }
 
 #[test]
 fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
         edit.add_last(
             "app",
@@ -280,11 +281,11 @@ fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
         )?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    let lines = bench.log.take();
+    fixture.write_inbound(text("x"));
+    let lines = fixture.log.take();
     assert_eq!(lines[..2], ["app on_read x", "app dropped"]);
     assert!(lines[2].starts_with("write failed: the channel is closed"), "{lines:?}");
-    assert_eq!(bench.channel().pending_bytes(), 0);
+    assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
 /// A handler of one channel that calls the other in its `on_user_event`.
@@ -299,29 +300,29 @@ fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
 
 #[test]
 fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| panic!("oh")))?;
         Ok(())
     });
-    let callee = Rc::new(RefCell::new(Some(bench.channel().clone())));
-    let recorder = calls(bench.log.recorder(), &callee);
-    let caller = bench.another("caller", |edit| {
+    let callee = Rc::new(RefCell::new(Some(fixture.channel().clone())));
+    let recorder = calls(fixture.log.recorder(), &callee);
+    let caller = fixture.another("caller", |edit| {
         edit.add_last("caller", recorder)?;
         Ok(())
     });
     let caller = caller.expect("it can be made");
-    bench.on_loop(|_| caller.fire_user_event(text("go")));
-    assert!(!bench.channel().is_open() && caller.is_open());
-    let id = bench.channel().id();
+    fixture.on_loop(|_| caller.fire_user_event(text("go")));
+    assert!(!fixture.channel().is_open() && caller.is_open());
+    let id = fixture.channel().id();
     let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
-    assert_eq!(bench.reports.take(), [told]);
+    assert_eq!(fixture.reports.take(), [told]);
 }
 
 #[test]
 fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
     // left calls right, whose handler calls left, where another handler panics.
     let (to_left, to_right) = (Rc::new(RefCell::new(None::<Channel>)), Rc::default());
-    let mut bench = quiet(|edit, log| {
+    let mut fixture = started_fixture(|edit, log| {
         edit.add_last("outer", calls(log.recorder().interest(Events::USER_EVENT), &to_right))?;
         let inner = log.recorder().interest(Events::WRITE);
         edit.add_last("inner", inner.at(HandlerMethod::Write, |_| panic!("oh")))?;
@@ -330,30 +331,30 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
     });
     let relay = {
         let to = to_left.clone();
-        bench.log.recorder().interest(Events::WRITE).writing(move |ctx, msg, done| {
+        fixture.log.recorder().interest(Events::WRITE).writing(move |ctx, msg, done| {
             let left = to.borrow().clone();
             left.into_iter().for_each(|left| left.send(text("deep")));
             ctx.write_with(msg, done);
             Ok(())
         })
     };
-    let right = bench.another("right", |edit| {
+    let right = fixture.another("right", |edit| {
         edit.add_last("relay", relay)?;
         Ok(())
     });
     let right = right.expect("it can be made");
-    drop(bench.log.take());
+    drop(fixture.log.take());
     *to_right.borrow_mut() = Some(right.clone());
-    *to_left.borrow_mut() = Some(bench.channel().clone());
-    bench.on_loop(|channel| channel.fire_user_event(text("go")));
-    bench.run();
-    let id = bench.channel().id();
+    *to_left.borrow_mut() = Some(fixture.channel().clone());
+    fixture.on_loop(|channel| channel.fire_user_event(text("go")));
+    fixture.run();
+    let id = fixture.channel().id();
     let told = format!("the handler from {HANDLER} panicked: `inner` of channel {id}: oh");
-    assert_eq!(bench.reports.take(), [told]);
+    assert_eq!(fixture.reports.take(), [told]);
     assert!(right.is_open(), "it has only called");
-    assert!(!bench.channel().is_open());
+    assert!(!fixture.channel().is_open());
     assert_eq!(
-        bench.log.take(),
+        fixture.log.take(),
         [
             "outer on_user_event go",
             "relay write x",
@@ -372,20 +373,20 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
 
 #[test]
 fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
-    let mut bench = quiet(|_, _| Ok(()));
+    let mut fixture = started_fixture(|_, _| Ok(()));
     for round in 0..100 {
         let log = Log::new();
-        let doomed = bench.another("doomed", |edit| {
+        let doomed = fixture.another("doomed", |edit| {
             edit.add_last("doomed", log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")))?;
             Ok(())
         });
         let doomed = doomed.expect("it can be made");
-        bench.on_loop(|_| doomed.fire_user_event(text("x")));
+        fixture.on_loop(|_| doomed.fire_user_event(text("x")));
         assert!(!doomed.is_open(), "in round {round}");
     }
-    bench.write_inbound(text("still here"));
-    assert_eq!(bench.passed(), ["still here"]);
-    let left = bench.on_loop(|_| {
+    fixture.write_inbound(text("still here"));
+    assert_eq!(fixture.passed(), ["still here"]);
+    let left = fixture.on_loop(|_| {
         waterwheel_channel::LocalLoop::current().map(|here| here.registered_channels().len())
     });
     assert_eq!(left, Some(1));
@@ -393,10 +394,10 @@ fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
 
 #[test]
 fn c05_rule_11_an_error_does_not_close_the_channel() {
-    let mut bench = bench(|edit, log| {
+    let mut fixture = fixture(|edit, log| {
         edit.add_last("app", log.recorder().at(HandlerMethod::Read, |_| Err(error("no"))))?;
         Ok(())
     });
-    bench.write_inbound(text("x"));
-    assert!(bench.channel().is_open());
+    fixture.write_inbound(text("x"));
+    assert!(fixture.channel().is_open());
 }

@@ -28,9 +28,9 @@ use waterwheel_channel::{ChannelFuture, EventLoopGroup, ManualEventLoop};
 use waterwheel_executor::{Clock, EventExecutor, ManualExecutor};
 use waterwheel_testkit::manual::Manual;
 
-use self::actions::{act_by_handle, new_pair};
-use self::checks::{Flaws, check_all_is_over, check_nothing_is_left};
-use self::shared_state::{FAIR_PANIC, World};
+use self::actions::{act_with_handle, new_pair};
+use self::checks::{Violations, check_all_is_over, check_nothing_is_left};
+use self::shared_state::{PLANNED_PANIC, RunState};
 
 /// About three seconds of a debug build for each test.
 const SEEDS: Range<u64> = 0..100;
@@ -39,89 +39,89 @@ const SEEDS: Range<u64> = 0..100;
 const TURNS: usize = 400;
 
 /// By when a run is over that has an end.
-const MOST_TURNS: usize = 3_000;
+const MAX_TURNS: usize = 3_000;
 
 /// How far time goes with a turn: timers are up to half a millisecond ahead.
 const TURN: Duration = Duration::from_micros(50);
 
 #[test]
 fn c05_random_actions_lose_nothing_and_complete_nothing_twice() {
-    SEEDS.for_each(|seed| run(seed, Game { panics: false, offloads: false }));
+    SEEDS.for_each(|seed| run(seed, RunOptions { panics: false, offloads: false }));
 }
 
 #[test]
 fn c05_rule_11_random_panics_leave_nothing_behind() {
-    SEEDS.for_each(|seed| run(seed, Game { panics: true, offloads: false }));
+    SEEDS.for_each(|seed| run(seed, RunOptions { panics: true, offloads: false }));
 }
 
 #[test]
 fn c05_random_actions_with_offloaded_handlers_lose_nothing_and_complete_nothing_twice() {
-    SEEDS.for_each(|seed| run(seed, Game { panics: false, offloads: true }));
+    SEEDS.for_each(|seed| run(seed, RunOptions { panics: false, offloads: true }));
 }
 
 /// What belongs to the game besides meddling.
 #[derive(Clone, Copy, Debug)]
-struct Game {
+struct RunOptions {
     panics: bool,
     offloads: bool,
 }
 
-fn run(seed: u64, game: Game) {
-    let flaws = Arc::new(Flaws::default());
-    let mut stage = Stage::new(&flaws);
-    let workers = game.offloads.then(|| stage.workers.executor().clone());
-    let made = stage.event_loop.on_loop(|here| World::new(seed, here, workers, game.panics));
-    let world = made.expect("the loop is not over");
-    let entered = world.enter();
+fn run(seed: u64, options: RunOptions) {
+    let violations = Arc::new(Violations::default());
+    let mut stage = ManualRun::new(&violations);
+    let workers = options.offloads.then(|| stage.workers.executor().clone());
+    let made = stage.event_loop.on_loop(|here| RunState::new(seed, here, workers, options.panics));
+    let run_state = made.expect("the loop is not over");
+    let entered = run_state.enter();
 
-    stage.act(&flaws, |world| (0..2).for_each(|_| new_pair(world)), &world);
+    stage.act(&violations, |run_state| (0..2).for_each(|_| new_pair(run_state)), &run_state);
     for turn in 0..TURNS {
         if turn % 3 == 0 {
-            stage.act(&flaws, |_| act_by_handle(), &world);
+            stage.act(&violations, |_| act_with_handle(), &run_state);
         }
         stage.turn();
     }
 
-    world.quiet();
-    let closed = stage.close_all(&world);
-    stage.run_to_the_end(&world);
-    check_all_is_over(&flaws, &world, &stage.event_loop, &closed);
+    run_state.quiet();
+    let closed = stage.close_all(&run_state);
+    stage.run_to_the_end(&run_state);
+    check_all_is_over(&violations, &run_state, &stage.event_loop, &closed);
 
-    world.contexts.take();
-    world.futures.take();
-    let channels = world.channels.take();
+    run_state.contexts.take();
+    run_state.futures.take();
+    let channels = run_state.channels.take();
     drop((closed, stage, channels));
-    check_nothing_is_left(&flaws, &world);
+    check_nothing_is_left(&violations, &run_state);
     drop(entered);
-    let flaws = flaws.take();
-    assert!(flaws.is_empty(), "seed {seed} of {game:?}: {flaws:#?}");
+    let violations = violations.take();
+    assert!(violations.is_empty(), "seed {seed} of {options:?}: {violations:#?}");
 }
 
 /// The loop, the executor of the offloaded handlers, and their time, all by hand.
-struct Stage {
+struct ManualRun {
     event_loop: ManualEventLoop,
     workers: ManualExecutor,
     time: Manual,
 }
 
-impl Stage {
-    fn new(flaws: &Arc<Flaws>) -> Self {
+impl ManualRun {
+    fn new(violations: &Arc<Violations>) -> Self {
         let time = Manual::readiness();
-        let builder = EventLoopGroup::builder(time.clone()).reporter(flaws.clone());
+        let builder = EventLoopGroup::builder(time.clone()).reporter(violations.clone());
         let event_loop = builder.build_manual().expect("a loop");
-        let builder = EventExecutor::builder().reporter(flaws.clone());
+        let builder = EventExecutor::builder().reporter(violations.clone());
         let workers = builder.build_manual(Clock::Virtual(time.clock())).expect("an executor");
         Self { event_loop, workers, time }
     }
 
     /// Does something on the loop from the outside, where a panic comes back to the caller.
-    fn act(&mut self, flaws: &Flaws, f: impl FnOnce(&World), world: &World) {
-        let on_loop = || self.event_loop.on_loop(|_| f(world));
+    fn act(&mut self, violations: &Violations, f: impl FnOnce(&RunState), run_state: &RunState) {
+        let on_loop = || self.event_loop.on_loop(|_| f(run_state));
         if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(on_loop)) {
             let constant = panic.downcast_ref::<&str>().copied().unwrap_or("no text");
             let message = panic.downcast_ref::<String>().map_or(constant, String::as_str);
-            if !message.contains(FAIR_PANIC) {
-                flaws.add(format!("a panic came out of the loop: {message}"));
+            if !message.contains(PLANNED_PANIC) {
+                violations.add(format!("a panic came out of the loop: {message}"));
             }
         }
     }
@@ -132,18 +132,18 @@ impl Stage {
         self.workers.run_now();
     }
 
-    fn close_all(&mut self, world: &World) -> Vec<ChannelFuture> {
-        let channels = world.channels.borrow().clone();
+    fn close_all(&mut self, run_state: &RunState) -> Vec<ChannelFuture> {
+        let channels = run_state.channels.borrow().clone();
         let close = |_: &_| channels.iter().map(|channel| channel.close()).collect();
         self.event_loop.on_loop(close).expect("the loop is not over")
     }
 
     /// Turns until nothing happens any more, timers included.
-    fn run_to_the_end(&mut self, world: &World) {
-        for _ in 0..MOST_TURNS {
+    fn run_to_the_end(&mut self, run_state: &RunState) {
+        for _ in 0..MAX_TURNS {
             self.turn();
             let registered = self.event_loop.event_loop().metrics().channels;
-            let done = world.futures.borrow().iter().all(|future| future.is_done());
+            let done = run_state.futures.borrow().iter().all(|future| future.is_done());
             if self.event_loop.is_idle() && registered == 0 && done {
                 return;
             }

@@ -13,32 +13,32 @@ use waterwheel_channel::{Channel, ChannelFuture, LocalCtx, LocalLoop};
 use waterwheel_executor::EventExecutor;
 
 /// How many actions a run has at the most. Actions cause actions; this is what ends it.
-const ACTIONS: u32 = 3_000;
+const MAX_ACTIONS: u32 = 3_000;
 
 /// How deep actions are within actions at the most: a limit for the stack.
-const DEPTH: u32 = 12;
+const MAX_DEPTH: u32 = 12;
 
 /// What the message of a panic says that belongs to the game.
-pub(crate) const FAIR_PANIC: &str = "drawn by the dice: ";
+pub(crate) const PLANNED_PANIC: &str = "drawn by the dice: ";
 
 thread_local! {
-    static WORLD: RefCell<Option<Rc<World>>> = const { RefCell::new(None) };
+    static RUN_STATE: RefCell<Option<Rc<RunState>>> = const { RefCell::new(None) };
 }
 
 /// The world of the run on this thread.
-pub(crate) fn world() -> Option<Rc<World>> {
-    WORLD.try_with(|world| world.borrow().clone()).ok().flatten()
+pub(crate) fn run_state() -> Option<Rc<RunState>> {
+    RUN_STATE.try_with(|run_state| run_state.borrow().clone()).ok().flatten()
 }
 
-pub(crate) struct World {
-    pub(crate) dice: Dice,
+pub(crate) struct RunState {
+    pub(crate) random: SeededRandom,
     pub(crate) here: LocalLoop,
     /// Where offloaded handlers run, if there are any.
     pub(crate) workers: Option<EventExecutor>,
     pub(crate) channels: RefCell<Vec<Channel>>,
     pub(crate) contexts: RefCell<Vec<LocalCtx>>,
     pub(crate) futures: RefCell<Vec<ChannelFuture>>,
-    pub(crate) counts: Counts,
+    pub(crate) counts: LiveCounts,
     panics: Cell<bool>,
     actions_left: Cell<u32>,
     depth: Cell<u32>,
@@ -46,18 +46,18 @@ pub(crate) struct World {
 
 /// How many there are; at the end there are none.
 #[derive(Default)]
-pub(crate) struct Counts {
-    pub(crate) handlers: Count,
-    pub(crate) messages: Count,
+pub(crate) struct LiveCounts {
+    pub(crate) handlers: LiveCount,
+    pub(crate) messages: LiveCount,
     /// Completions and listeners that were not told yet. They can be told once, by their type; so what
     /// is left here was dropped untold, or is leaked.
-    pub(crate) untold: Count,
+    pub(crate) uncompleted: LiveCount,
 }
 
 #[derive(Default)]
-pub(crate) struct Count(Cell<i64>);
+pub(crate) struct LiveCount(Cell<i64>);
 
-impl Count {
+impl LiveCount {
     pub(crate) fn up(&self) {
         self.0.set(self.0.get() + 1);
     }
@@ -71,7 +71,7 @@ impl Count {
     }
 }
 
-impl World {
+impl RunState {
     pub(crate) fn new(
         seed: u64,
         here: &LocalLoop,
@@ -79,23 +79,23 @@ impl World {
         panics: bool,
     ) -> Rc<Self> {
         Rc::new(Self {
-            dice: Dice::new(seed),
+            random: SeededRandom::new(seed),
             here: here.clone(),
             workers,
             channels: RefCell::default(),
             contexts: RefCell::default(),
             futures: RefCell::default(),
-            counts: Counts::default(),
+            counts: LiveCounts::default(),
             panics: Cell::new(panics),
-            actions_left: Cell::new(ACTIONS),
+            actions_left: Cell::new(MAX_ACTIONS),
             depth: Cell::new(0),
         })
     }
 
     /// Makes it the world of this thread, until the guard goes.
-    pub(crate) fn enter(self: &Rc<Self>) -> Entered {
-        WORLD.set(Some(self.clone()));
-        Entered
+    pub(crate) fn enter(self: &Rc<Self>) -> RunStateGuard {
+        RUN_STATE.set(Some(self.clone()));
+        RunStateGuard
     }
 
     /// From now on everybody behaves: no action, no error, no panic.
@@ -108,7 +108,7 @@ impl World {
     /// the loop, where everybody only passes on.
     pub(crate) fn begin_action(self: &Rc<Self>) -> Option<Action> {
         let left = self.actions_left.get();
-        let fits = left > 0 && self.depth.get() <= DEPTH && LocalLoop::current().is_some();
+        let fits = left > 0 && self.depth.get() <= MAX_DEPTH && LocalLoop::current().is_some();
         fits.then(|| {
             self.actions_left.set(left - 1);
             self.depth.set(self.depth.get() + 1);
@@ -120,33 +120,33 @@ impl World {
     ///
     /// The panic's hook is not called: thousands of these are no news.
     pub(crate) fn may_panic(&self, odds: u64, place: &str) {
-        if self.panics.get() && !thread::panicking() && self.dice.one_in(odds) {
-            panic::resume_unwind(Box::new(format!("{FAIR_PANIC}{place}")));
+        if self.panics.get() && !thread::panicking() && self.random.one_in(odds) {
+            panic::resume_unwind(Box::new(format!("{PLANNED_PANIC}{place}")));
         }
     }
 
     /// Whether somebody is to return an error: one time in so many.
     pub(crate) fn fails(&self, odds: u64) -> bool {
-        self.actions_left.get() > 0 && self.dice.one_in(odds)
+        self.actions_left.get() > 0 && self.random.one_in(odds)
     }
 
     pub(crate) fn any_channel(&self) -> Option<Channel> {
-        self.dice.any(&self.channels.borrow()).cloned()
+        self.random.any(&self.channels.borrow()).cloned()
     }
 
     pub(crate) fn any_context(&self) -> Option<LocalCtx> {
-        self.dice.any(&self.contexts.borrow()).cloned()
+        self.random.any(&self.contexts.borrow()).cloned()
     }
 
     pub(crate) fn take_any_future(&self) -> Option<ChannelFuture> {
         let mut futures = self.futures.borrow_mut();
         let count = futures.len() as u64;
-        (count > 0).then(|| futures.swap_remove(self.dice.below(count) as usize))
+        (count > 0).then(|| futures.swap_remove(self.random.below(count) as usize))
     }
 
     /// Keeps a future to the end; before, some are cancelled.
     pub(crate) fn keep(&self, future: ChannelFuture) {
-        if self.dice.one_in(3) {
+        if self.random.one_in(3) {
             future.cancel();
         }
         self.futures.borrow_mut().push(future);
@@ -154,16 +154,16 @@ impl World {
 }
 
 /// The thread has a world meanwhile.
-pub(crate) struct Entered;
+pub(crate) struct RunStateGuard;
 
-impl Drop for Entered {
+impl Drop for RunStateGuard {
     fn drop(&mut self) {
-        WORLD.set(None);
+        RUN_STATE.set(None);
     }
 }
 
 /// An action is under way.
-pub(crate) struct Action(Rc<World>);
+pub(crate) struct Action(Rc<RunState>);
 
 impl Drop for Action {
     fn drop(&mut self) {
@@ -172,9 +172,9 @@ impl Drop for Action {
 }
 
 /// Numbers that look random, the same for the same seed: xorshift.
-pub(crate) struct Dice(Cell<u64>);
+pub(crate) struct SeededRandom(Cell<u64>);
 
-impl Dice {
+impl SeededRandom {
     fn new(seed: u64) -> Self {
         // Neighbouring seeds are far apart; and never zero, where xorshift stays.
         Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1))

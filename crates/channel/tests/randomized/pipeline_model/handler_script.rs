@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::program::{Act, Edit, End, Interest, Reaction, Spec, Target};
+use super::program::{Action, CallEnd, Edit, EditTarget, HandlerSpec, Interest, Reaction};
 
 /// An event, as handlers see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,22 +30,22 @@ impl Event {
 
 /// Something that happened to a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
+pub(crate) enum LogEntry {
     Added(u32),
     Got(u32, Event),
     Removed(u32),
 }
 
 /// Where a handler stands: what it can do there.
-pub(crate) trait Place {
+pub(crate) trait HandlerPosition {
     /// Passes something on: inward or outward, whichever way it goes.
     fn pass_on(&mut self, event: Event);
-    fn act(&mut self, act: Act);
+    fn act(&mut self, act: Action);
 }
 
 /// A handler's own state.
 #[derive(Debug)]
-pub(crate) struct Actor {
+pub(crate) struct ScriptedHandler {
     pub(crate) id: u32,
     pub(crate) interest: Interest,
     keeps: bool,
@@ -53,8 +53,8 @@ pub(crate) struct Actor {
     script: VecDeque<Reaction>,
 }
 
-impl Actor {
-    pub(crate) fn new(id: u32, spec: &Spec) -> Self {
+impl ScriptedHandler {
+    pub(crate) fn new(id: u32, spec: &HandlerSpec) -> Self {
         let script = spec.script.iter().cloned().collect();
         Self { id, interest: spec.interest, keeps: spec.keeps, kept: None, script }
     }
@@ -82,28 +82,32 @@ impl Actor {
 }
 
 /// Does what was prepared. Whether the call ends well.
-pub(crate) fn perform(passed: Option<Event>, reaction: &Reaction, place: &mut impl Place) -> bool {
+pub(crate) fn perform(
+    passed: Option<Event>,
+    reaction: &Reaction,
+    place: &mut impl HandlerPosition,
+) -> bool {
     reaction.before.iter().for_each(|act| place.act(*act));
-    let refused = reaction.end == End::Refuses && matches!(passed, Some(Event::Write(_)));
+    let refused = reaction.end == CallEnd::Refuses && matches!(passed, Some(Event::Write(_)));
     if let Some(event) = passed.filter(|_| !refused) {
         place.pass_on(event);
     }
     reaction.after.iter().for_each(|act| place.act(*act));
-    reaction.end == End::Fine
+    reaction.end == CallEnd::Fine
 }
 
 /// Whom an edit means, among those who are there; `None` if there is nobody, or not the one.
-pub(crate) fn pick(target: Target, me: Option<u32>, there: &[u32]) -> Option<u32> {
+pub(crate) fn pick(target: EditTarget, me: Option<u32>, there: &[u32]) -> Option<u32> {
     match (target, me) {
-        (Target::Me, Some(me)) => Some(me).filter(|me| there.contains(me)),
-        (Target::Me, None) => there.first().copied(),
-        (Target::Nth(n), _) => there.get(n % there.len().max(1)).copied(),
+        (EditTarget::Me, Some(me)) => Some(me).filter(|me| there.contains(me)),
+        (EditTarget::Me, None) => there.first().copied(),
+        (EditTarget::Nth(n), _) => there.get(n % there.len().max(1)).copied(),
     }
 }
 
 /// An edit whose target is known.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Known {
+pub(crate) enum ResolvedEdit {
     AddFirst(usize),
     AddBefore(u32, usize),
     AddAfter(u32, usize),
@@ -111,13 +115,13 @@ pub(crate) enum Known {
     Replace(u32, usize),
 }
 
-pub(crate) fn resolve(edit: Edit, me: Option<u32>, there: &[u32]) -> Option<Known> {
+pub(crate) fn resolve(edit: Edit, me: Option<u32>, there: &[u32]) -> Option<ResolvedEdit> {
     let find = |target| pick(target, me, there);
     Some(match edit {
-        Edit::AddFirst(spec) => Known::AddFirst(spec),
-        Edit::AddBefore(at, spec) => Known::AddBefore(find(at)?, spec),
-        Edit::AddAfter(at, spec) => Known::AddAfter(find(at)?, spec),
-        Edit::Remove(at) => Known::Remove(find(at)?),
-        Edit::Replace(at, spec) => Known::Replace(find(at)?, spec),
+        Edit::AddFirst(spec) => ResolvedEdit::AddFirst(spec),
+        Edit::AddBefore(at, spec) => ResolvedEdit::AddBefore(find(at)?, spec),
+        Edit::AddAfter(at, spec) => ResolvedEdit::AddAfter(find(at)?, spec),
+        Edit::Remove(at) => ResolvedEdit::Remove(find(at)?),
+        Edit::Replace(at, spec) => ResolvedEdit::Replace(find(at)?, spec),
     })
 }

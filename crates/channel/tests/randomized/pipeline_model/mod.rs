@@ -14,9 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use self::handler_script::{Entry, Event};
+use self::handler_script::{Event, LogEntry};
 use self::model::{Model, SINK};
-use self::program::{Program, Step, program};
+use self::program::{Program, ProgramStep, program};
 use self::real_pipeline::{Answer, Outcome};
 
 proptest! {
@@ -30,7 +30,7 @@ proptest! {
 
         let mut model = Model::new(&program);
         program.steps.iter().for_each(|step| model.step(step));
-        (0..outcome.flushes).for_each(|_| model.step(&Step::Flush));
+        (0..outcome.flushes).for_each(|_| model.step(&ProgramStep::Flush));
         model.close();
         check_inbound(&program, &outcome, model.overtaken)?;
         prop_assert_eq!(&outcome.log, &model.log);
@@ -47,12 +47,12 @@ fn check_inbound(
     overtaken: bool,
 ) -> Result<(), TestCaseError> {
     let arrived = program.steps.iter().map(|step| match step {
-        Step::Arrive(count) => *count,
+        ProgramStep::Arrive(count) => *count,
         _ => 0,
     });
     let sent: Vec<u32> = (1..=arrived.sum()).collect();
     let to_sink = outcome.log.iter().filter_map(|entry| match entry {
-        Entry::Got(SINK, Event::Read(number)) => Some(*number),
+        LogEntry::Got(SINK, Event::Read(number)) => Some(*number),
         _ => None,
     });
     let mut came: Vec<u32> = to_sink.chain(outcome.tail.iter().copied()).collect();
@@ -85,9 +85,9 @@ fn check_handlers(outcome: &Outcome) -> Result<(), TestCaseError> {
     let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
     for entry in &outcome.log {
         match entry {
-            Entry::Added(id) => prop_assert!(there.insert(*id) && !gone.contains(id), "{}", id),
-            Entry::Got(id, _) => prop_assert!(there.contains(id), "{} is called", id),
-            Entry::Removed(id) => prop_assert!(there.remove(id) && gone.insert(*id), "{}", id),
+            LogEntry::Added(id) => prop_assert!(there.insert(*id) && !gone.contains(id), "{}", id),
+            LogEntry::Got(id, _) => prop_assert!(there.contains(id), "{} is called", id),
+            LogEntry::Removed(id) => prop_assert!(there.remove(id) && gone.insert(*id), "{}", id),
         }
     }
     prop_assert!(there.is_empty(), "not removed: {:?}", there);

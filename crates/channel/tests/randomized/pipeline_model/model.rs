@@ -1,7 +1,7 @@
 //! The ordering contract, written down in the plainest way: rules 2 to 5, and nothing else.
 //!
 //! A pipeline is a list of handlers. Each has two queues: `newer` is what came while its present call
-//! runs, `older` what was left from before that call. From this everything follows:
+//! runs, `older` what was left from before that call. Origin this everything follows:
 //!
 //! - What reaches a handler that runs waits in its `newer`; when the call returns, what waits is
 //!   delivered in order, as calls of their own (rule 2).
@@ -16,8 +16,10 @@
 
 use std::collections::VecDeque;
 
-use super::handler_script::{Actor, Entry, Event, Known, Place, perform, resolve};
-use super::program::{Act, Interest, MOST_HANDLERS, Program, Spec, Step};
+use super::handler_script::{
+    Event, HandlerPosition, LogEntry, ResolvedEdit, ScriptedHandler, perform, resolve,
+};
+use super::program::{Action, HandlerSpec, Interest, MAX_HANDLERS, Program, ProgramStep};
 
 /// The one that is always last and takes what comes in.
 pub(crate) const SINK: u32 = 0;
@@ -28,7 +30,7 @@ pub(crate) struct Model<'a> {
     /// By number; those that are gone stay here, and leave the order.
     handlers: Vec<Handler>,
     order: Vec<u32>,
-    pub(crate) log: Vec<Entry>,
+    pub(crate) log: Vec<LogEntry>,
     /// What came to the end after the sink was removed.
     pub(crate) tail: Vec<u32>,
     /// What has arrived at the head.
@@ -43,7 +45,7 @@ pub(crate) struct Model<'a> {
 
 #[derive(Debug)]
 struct Handler {
-    actor: Actor,
+    actor: ScriptedHandler,
     runs: bool,
     removed: bool,
     /// Removed while something waited: what comes later stops behind it.
@@ -53,7 +55,7 @@ struct Handler {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Origin {
     Head,
     Tail,
     At(u32),
@@ -73,30 +75,30 @@ impl<'a> Model<'a> {
             written: 0,
             fired: 0,
         };
-        let sink = Spec { interest: Interest::Inbound, keeps: false, script: Vec::new() };
+        let sink = HandlerSpec { interest: Interest::Inbound, keeps: false, script: Vec::new() };
         let mut start = vec![model.make(&sink)];
         for spec in &program.start {
             start.extend(model.make_from(*spec));
         }
         model.order = start[1..].iter().copied().chain([SINK]).collect();
-        model.log = model.order.iter().map(|id| Entry::Added(*id)).collect();
+        model.log = model.order.iter().map(|id| LogEntry::Added(*id)).collect();
         model
     }
 
-    pub(crate) fn step(&mut self, step: &Step) {
+    pub(crate) fn step(&mut self, step: &ProgramStep) {
         match step {
-            Step::Arrive(count) => (0..*count).for_each(|_| {
+            ProgramStep::Arrive(count) => (0..*count).for_each(|_| {
                 self.arrived += 1;
-                self.go(From::Head, Event::Read(self.arrived));
+                self.deliver_from(Origin::Head, Event::Read(self.arrived));
             }),
-            Step::Write => self.write(From::Tail),
-            Step::Flush => self.go(From::Tail, Event::Flush),
-            Step::Fire => self.fire(From::Head),
-            Step::Edit(edit) => {
+            ProgramStep::Write => self.write(Origin::Tail),
+            ProgramStep::Flush => self.deliver_from(Origin::Tail, Event::Flush),
+            ProgramStep::Fire => self.fire(Origin::Head),
+            ProgramStep::Edit(edit) => {
                 let known = resolve(*edit, None, &self.there());
                 known.into_iter().for_each(|known| self.edit(known));
             }
-            Step::Jam(_) | Step::Free => {}
+            ProgramStep::Jam(_) | ProgramStep::Free => {}
         }
     }
 
@@ -107,10 +109,10 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn make(&mut self, spec: &Spec) -> u32 {
+    fn make(&mut self, spec: &HandlerSpec) -> u32 {
         let id = self.handlers.len() as u32;
         self.handlers.push(Handler {
-            actor: Actor::new(id, spec),
+            actor: ScriptedHandler::new(id, spec),
             runs: false,
             removed: false,
             keeps_place: false,
@@ -121,7 +123,7 @@ impl<'a> Model<'a> {
     }
 
     fn make_from(&mut self, spec: usize) -> Option<u32> {
-        let room = self.handlers.len() as u32 <= MOST_HANDLERS;
+        let room = self.handlers.len() as u32 <= MAX_HANDLERS;
         room.then(|| self.make(&self.program.specs[spec % self.program.specs.len()]))
     }
 
@@ -145,8 +147,8 @@ impl<'a> Model<'a> {
 
     // Events.
 
-    fn go(&mut self, from: From, event: Event) {
-        if let From::At(id) = from
+    fn deliver_from(&mut self, from: Origin, event: Event) {
+        if let Origin::At(id) = from
             && !event.is_inbound()
             && !self.at(id).newer.is_empty()
         {
@@ -167,20 +169,20 @@ impl<'a> Model<'a> {
         }
     }
 
-    fn next(&self, from: From, event: Event) -> Option<u32> {
+    fn next(&self, from: Origin, event: Event) -> Option<u32> {
         let stops = |id: &&u32| {
             let handler = &self.handlers[**id as usize];
             let wants = event.concerns(handler.actor.interest);
             if handler.removed { handler.keeps_place } else { wants }
         };
         let place = match from {
-            From::At(id) => self.place_of(id),
-            From::Head | From::Tail => 0,
+            Origin::At(id) => self.place_of(id),
+            Origin::Head | Origin::Tail => 0,
         };
         match (event.is_inbound(), from) {
-            (true, From::Head) => self.order.iter().find(stops),
+            (true, Origin::Head) => self.order.iter().find(stops),
             (true, _) => self.order[place + 1..].iter().find(stops),
-            (false, From::Tail) => self.order.iter().rev().find(stops),
+            (false, Origin::Tail) => self.order.iter().rev().find(stops),
             (false, _) => self.order[..place].iter().rev().find(stops),
         }
         .copied()
@@ -202,16 +204,16 @@ impl<'a> Model<'a> {
     }
 
     fn deliver(&mut self, id: u32, event: Event) {
-        self.log.push(Entry::Got(id, event));
+        self.log.push(LogEntry::Got(id, event));
         if id == SINK {
             return; // Here it ends.
         }
         let (passed, reaction) = self.at(id).actor.prepare(event);
-        let fine = perform(passed, &reaction, &mut Standing { model: self, id });
+        let fine = perform(passed, &reaction, &mut RunningHandler { model: self, id });
         if !fine && !matches!(event, Event::Write(_)) {
             // Its own error method first, and that passes it on.
-            self.log.push(Entry::Got(id, Event::Error));
-            self.go(From::At(id), Event::Error);
+            self.log.push(LogEntry::Got(id, Event::Error));
+            self.deliver_from(Origin::At(id), Event::Error);
         }
     }
 
@@ -223,16 +225,16 @@ impl<'a> Model<'a> {
                 if for_it && !told {
                     self.deliver(id, event);
                 } else {
-                    self.go(From::At(id), event);
+                    self.deliver_from(Origin::At(id), event);
                 }
             }
             if !self.at(id).removed || told {
                 break;
             }
             told = true;
-            self.log.push(Entry::Removed(id));
+            self.log.push(LogEntry::Removed(id));
             if let Some(number) = self.at(id).actor.take_kept() {
-                self.go(From::At(id), Event::Read(number));
+                self.deliver_from(Origin::At(id), Event::Read(number));
             }
         }
         self.at(id).runs = false;
@@ -246,25 +248,25 @@ impl<'a> Model<'a> {
         self.at(id).older.pop_front()
     }
 
-    fn write(&mut self, from: From) {
+    fn write(&mut self, from: Origin) {
         self.written += 1;
-        self.go(from, Event::Write(self.written));
+        self.deliver_from(from, Event::Write(self.written));
     }
 
-    fn fire(&mut self, from: From) {
+    fn fire(&mut self, from: Origin) {
         self.fired += 1;
-        self.go(from, Event::User(self.fired));
+        self.deliver_from(from, Event::User(self.fired));
     }
 
     // Edits.
 
-    fn edit(&mut self, edit: Known) {
+    fn edit(&mut self, edit: ResolvedEdit) {
         match edit {
-            Known::AddFirst(spec) => self.add(0, spec),
-            Known::AddBefore(at, spec) => self.add(self.place_of(at), spec),
-            Known::AddAfter(at, spec) => self.add(self.place_of(at) + 1, spec),
-            Known::Remove(at) => self.remove(at),
-            Known::Replace(at, spec) => {
+            ResolvedEdit::AddFirst(spec) => self.add(0, spec),
+            ResolvedEdit::AddBefore(at, spec) => self.add(self.place_of(at), spec),
+            ResolvedEdit::AddAfter(at, spec) => self.add(self.place_of(at) + 1, spec),
+            ResolvedEdit::Remove(at) => self.remove(at),
+            ResolvedEdit::Replace(at, spec) => {
                 let before = self.handlers.len();
                 self.add(self.place_of(at) + 1, spec);
                 if self.handlers.len() > before {
@@ -277,7 +279,7 @@ impl<'a> Model<'a> {
     fn add(&mut self, place: usize, spec: usize) {
         if let Some(id) = self.make_from(spec) {
             self.order.insert(place, id);
-            self.log.push(Entry::Added(id));
+            self.log.push(LogEntry::Added(id));
         }
     }
 
@@ -295,25 +297,25 @@ impl<'a> Model<'a> {
 }
 
 /// A handler of the model, while it runs.
-struct Standing<'m, 'a> {
+struct RunningHandler<'m, 'a> {
     model: &'m mut Model<'a>,
     id: u32,
 }
 
-impl Place for Standing<'_, '_> {
+impl HandlerPosition for RunningHandler<'_, '_> {
     fn pass_on(&mut self, event: Event) {
-        self.model.go(From::At(self.id), event);
+        self.model.deliver_from(Origin::At(self.id), event);
     }
 
-    fn act(&mut self, act: Act) {
+    fn act(&mut self, act: Action) {
         match act {
-            Act::Write => self.model.write(From::At(self.id)),
-            Act::WriteByChannel | Act::WriteByPipeline => self.model.write(From::Tail),
-            Act::Flush => self.model.go(From::At(self.id), Event::Flush),
-            Act::FlushByChannel => self.model.go(From::Tail, Event::Flush),
-            Act::FireOnward => self.model.fire(From::At(self.id)),
-            Act::FireFromHead => self.model.fire(From::Head),
-            Act::Edit(edit) => {
+            Action::Write => self.model.write(Origin::At(self.id)),
+            Action::WriteByChannel | Action::WriteByPipeline => self.model.write(Origin::Tail),
+            Action::Flush => self.model.deliver_from(Origin::At(self.id), Event::Flush),
+            Action::FlushByChannel => self.model.deliver_from(Origin::Tail, Event::Flush),
+            Action::FireOnward => self.model.fire(Origin::At(self.id)),
+            Action::FireFromHead => self.model.fire(Origin::Head),
+            Action::Edit(edit) => {
                 let known = resolve(edit, Some(self.id), &self.model.there());
                 known.into_iter().for_each(|known| self.model.edit(known));
             }

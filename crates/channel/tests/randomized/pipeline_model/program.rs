@@ -7,21 +7,21 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 /// No more handlers than this are ever made: one that adds its like would never end.
-pub(crate) const MOST_HANDLERS: u32 = 10;
+pub(crate) const MAX_HANDLERS: u32 = 10;
 
 /// A pipeline, and what happens to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
     /// What handlers are made of, those at the start and those that are added later.
-    pub(crate) specs: Vec<Spec>,
+    pub(crate) specs: Vec<HandlerSpec>,
     /// The handlers at the start, from the transport inward.
     pub(crate) start: Vec<usize>,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ProgramStep>,
 }
 
 /// What a handler is like.
 #[derive(Clone, Debug)]
-pub(crate) struct Spec {
+pub(crate) struct HandlerSpec {
     pub(crate) interest: Interest,
     /// Keeps the last number that came in until the next one comes, or it is removed: as a decoder
     /// keeps half a frame.
@@ -40,14 +40,14 @@ pub(crate) enum Interest {
 /// What a handler does in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reaction {
-    pub(crate) before: Vec<Act>,
-    pub(crate) after: Vec<Act>,
-    pub(crate) end: End,
+    pub(crate) before: Vec<Action>,
+    pub(crate) after: Vec<Action>,
+    pub(crate) end: CallEnd,
 }
 
 /// How a call ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum CallEnd {
     #[default]
     Fine,
     /// It fails, after what came was passed on.
@@ -57,7 +57,7 @@ pub(crate) enum End {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Act {
+pub(crate) enum Action {
     /// From the handler on.
     Write,
     /// From the end of the pipeline, by the channel's handle.
@@ -75,14 +75,14 @@ pub(crate) enum Act {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Edit {
     AddFirst(usize),
-    AddBefore(Target, usize),
-    AddAfter(Target, usize),
-    Remove(Target),
-    Replace(Target, usize),
+    AddBefore(EditTarget, usize),
+    AddAfter(EditTarget, usize),
+    Remove(EditTarget),
+    Replace(EditTarget, usize),
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Target {
+pub(crate) enum EditTarget {
     /// Whoever does it; from outside, the first one.
     Me,
     /// The so-manieth, counted around.
@@ -91,7 +91,7 @@ pub(crate) enum Target {
 
 /// What happens from outside.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ProgramStep {
     /// So many numbers come in, as one round.
     Arrive(u32),
     Write,
@@ -108,18 +108,18 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
         .prop_map(|(specs, start, steps)| Program { specs, start, steps })
 }
 
-fn spec() -> impl Strategy<Value = Spec> {
+fn spec() -> impl Strategy<Value = HandlerSpec> {
     let interest = prop_oneof![
         3 => Just(Interest::Everything),
         1 => Just(Interest::Inbound),
         1 => Just(Interest::Outbound),
     ];
     (interest, prop::bool::weighted(0.3), vec(reaction(), 0..4))
-        .prop_map(|(interest, keeps, script)| Spec { interest, keeps, script })
+        .prop_map(|(interest, keeps, script)| HandlerSpec { interest, keeps, script })
 }
 
 fn reaction() -> impl Strategy<Value = Reaction> {
-    let end = prop_oneof![6 => Just(End::Fine), 1 => Just(End::Fails), 1 => Just(End::Refuses)];
+    let end = prop_oneof![6 => Just(CallEnd::Fine), 1 => Just(CallEnd::Fails), 1 => Just(CallEnd::Refuses)];
     (vec(act(), 0..3), vec(act(), 0..3), end).prop_map(|(before, after, end)| Reaction {
         before,
         after,
@@ -127,21 +127,21 @@ fn reaction() -> impl Strategy<Value = Reaction> {
     })
 }
 
-fn act() -> impl Strategy<Value = Act> {
+fn act() -> impl Strategy<Value = Action> {
     prop_oneof![
-        2 => Just(Act::Write),
-        2 => Just(Act::WriteByChannel),
-        2 => Just(Act::WriteByPipeline),
-        1 => Just(Act::Flush),
-        1 => Just(Act::FlushByChannel),
-        1 => Just(Act::FireOnward),
-        2 => Just(Act::FireFromHead),
-        5 => edit().prop_map(Act::Edit),
+        2 => Just(Action::Write),
+        2 => Just(Action::WriteByChannel),
+        2 => Just(Action::WriteByPipeline),
+        1 => Just(Action::Flush),
+        1 => Just(Action::FlushByChannel),
+        1 => Just(Action::FireOnward),
+        2 => Just(Action::FireFromHead),
+        5 => edit().prop_map(Action::Edit),
     ]
 }
 
 fn edit() -> impl Strategy<Value = Edit> {
-    let target = || prop_oneof![Just(Target::Me), (0..6usize).prop_map(Target::Nth)];
+    let target = || prop_oneof![Just(EditTarget::Me), (0..6usize).prop_map(EditTarget::Nth)];
     prop_oneof![
         1 => (0..4usize).prop_map(Edit::AddFirst),
         1 => (target(), 0..4usize).prop_map(|(at, spec)| Edit::AddBefore(at, spec)),
@@ -151,14 +151,14 @@ fn edit() -> impl Strategy<Value = Edit> {
     ]
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = ProgramStep> {
     prop_oneof![
-        4 => (1..4u32).prop_map(Step::Arrive),
-        2 => Just(Step::Write),
-        2 => Just(Step::Flush),
-        2 => Just(Step::Fire),
-        2 => edit().prop_map(Step::Edit),
-        1 => (0..3usize).prop_map(Step::Jam),
-        1 => Just(Step::Free),
+        4 => (1..4u32).prop_map(ProgramStep::Arrive),
+        2 => Just(ProgramStep::Write),
+        2 => Just(ProgramStep::Flush),
+        2 => Just(ProgramStep::Fire),
+        2 => edit().prop_map(ProgramStep::Edit),
+        1 => (0..3usize).prop_map(ProgramStep::Jam),
+        1 => Just(ProgramStep::Free),
     ]
 }

@@ -11,9 +11,11 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
-use super::handler_script::{Actor, Entry, Event, Known, Place, perform, resolve};
+use super::handler_script::{
+    Event, HandlerPosition, LogEntry, ResolvedEdit, ScriptedHandler, perform, resolve,
+};
 use super::model::SINK;
-use super::program::{Act, Interest, MOST_HANDLERS, Program, Spec, Step};
+use super::program::{Action, HandlerSpec, Interest, MAX_HANDLERS, Program, ProgramStep};
 
 /// A message with a number.
 #[derive(Debug)]
@@ -30,7 +32,7 @@ fn number(msg: Msg) -> u32 {
 }
 
 /// Futures have it from any thread, though all is on one here.
-type Told = Arc<Mutex<Vec<Answer>>>;
+type WriteOutcomes = Arc<Mutex<Vec<Answer>>>;
 
 /// What became of a write.
 #[derive(Clone, Debug)]
@@ -43,22 +45,22 @@ pub(crate) struct Answer {
 
 /// What all handlers share.
 #[derive(Debug)]
-struct World {
-    specs: Vec<Spec>,
-    log: RefCell<Vec<Entry>>,
+struct SharedState {
+    specs: Vec<HandlerSpec>,
+    log: RefCell<Vec<LogEntry>>,
     /// Which writes were told what became of them, in order.
-    told: Told,
+    told: WriteOutcomes,
     made: Cell<u32>,
     written: Cell<u32>,
     fired: Cell<u32>,
 }
 
-impl World {
-    fn make(self: &Rc<Self>, spec: usize) -> Option<Actor> {
+impl SharedState {
+    fn make(self: &Rc<Self>, spec: usize) -> Option<ScriptedHandler> {
         let id = self.made.get() + 1;
-        (id <= MOST_HANDLERS).then(|| {
+        (id <= MAX_HANDLERS).then(|| {
             self.made.set(id);
-            Actor::new(id, &self.specs[spec % self.specs.len()])
+            ScriptedHandler::new(id, &self.specs[spec % self.specs.len()])
         })
     }
 
@@ -67,7 +69,7 @@ impl World {
         counter.get()
     }
 
-    fn log(&self, entry: Entry) {
+    fn log(&self, entry: LogEntry) {
         self.log.borrow_mut().push(entry);
     }
 
@@ -102,11 +104,11 @@ impl World {
             names.iter().filter_map(|name| name.strip_prefix('h')?.parse().ok()).collect();
         let Some(known) = resolve(edit, me, &there) else { return };
         let (at, spec) = match known {
-            Known::AddFirst(spec) => (None, Some(spec)),
-            Known::AddBefore(at, spec) | Known::AddAfter(at, spec) | Known::Replace(at, spec) => {
-                (Some(at), Some(spec))
-            }
-            Known::Remove(at) => (Some(at), None),
+            ResolvedEdit::AddFirst(spec) => (None, Some(spec)),
+            ResolvedEdit::AddBefore(at, spec)
+            | ResolvedEdit::AddAfter(at, spec)
+            | ResolvedEdit::Replace(at, spec) => (Some(at), Some(spec)),
+            ResolvedEdit::Remove(at) => (Some(at), None),
         };
         let at = at.map(name).unwrap_or_default();
         let made = spec.and_then(|spec| self.make(spec));
@@ -114,31 +116,31 @@ impl World {
             return;
         }
         let done: Result<(), PipelineError> = match (known, made) {
-            (Known::Remove(_), _) => pipeline.remove(&*at),
+            (ResolvedEdit::Remove(_), _) => pipeline.remove(&*at),
             (_, None) => Ok(()),
-            (Known::AddFirst(_), Some(actor)) => {
+            (ResolvedEdit::AddFirst(_), Some(actor)) => {
                 pipeline.add_first(name(actor.id), self.handler(actor)).map(drop)
             }
-            (Known::AddBefore(..), Some(actor)) => {
+            (ResolvedEdit::AddBefore(..), Some(actor)) => {
                 pipeline.add_before(&*at, name(actor.id), self.handler(actor)).map(drop)
             }
-            (Known::AddAfter(..), Some(actor)) => {
+            (ResolvedEdit::AddAfter(..), Some(actor)) => {
                 pipeline.add_after(&*at, name(actor.id), self.handler(actor)).map(drop)
             }
-            (Known::Replace(..), Some(actor)) => {
+            (ResolvedEdit::Replace(..), Some(actor)) => {
                 pipeline.replace(&*at, name(actor.id), self.handler(actor)).map(drop)
             }
         };
         done.expect("the target is there, and the name is new");
     }
 
-    fn handler(self: &Rc<Self>, actor: Actor) -> Real {
-        Real { actor, world: self.clone() }
+    fn handler(self: &Rc<Self>, actor: ScriptedHandler) -> RealHandler {
+        RealHandler { actor, shared: self.clone() }
     }
 }
 
 /// A flush that meets no reaction leaves nothing behind, and there are fewer reactions than this.
-const MOST_FLUSHES: usize = 4 * MOST_HANDLERS as usize;
+const MAX_FLUSHES: usize = 4 * MAX_HANDLERS as usize;
 
 fn name(id: u32) -> String {
     format!("h{id}")
@@ -147,7 +149,7 @@ fn name(id: u32) -> String {
 /// What came of it all.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    pub(crate) log: Vec<Entry>,
+    pub(crate) log: Vec<LogEntry>,
     pub(crate) told: Vec<Answer>,
     pub(crate) left: Vec<u32>,
     pub(crate) tail: Vec<u32>,
@@ -159,25 +161,25 @@ pub(crate) struct Outcome {
 }
 
 pub(crate) fn run(program: &Program) -> Outcome {
-    let world = Rc::new(World {
+    let shared = Rc::new(SharedState {
         specs: program.specs.clone(),
         log: RefCell::default(),
-        told: Told::default(),
+        told: WriteOutcomes::default(),
         made: Cell::new(SINK),
         written: Cell::new(0),
         fired: Cell::new(0),
     });
-    let mut channel = Embedded::new(|edit| start(edit, &world, program)).expect("any types fit");
+    let mut channel = Embedded::new(|edit| start(edit, &shared, program)).expect("any types fit");
     let mut arrived = 0;
     for step in &program.steps {
-        perform_step(&mut channel, &world, step, &mut arrived);
+        perform_step(&mut channel, &shared, step, &mut arrived);
     }
     channel.clear_faults();
     // What handlers write when they are asked to flush needs another flush.
     let mut flushes = 0;
-    while flushes == 0 || channel.channel().pending_bytes() > 0 && flushes < MOST_FLUSHES {
+    while flushes == 0 || channel.channel().pending_bytes() > 0 && flushes < MAX_FLUSHES {
         flushes += 1;
-        perform_step(&mut channel, &world, &Step::Flush, &mut arrived);
+        perform_step(&mut channel, &shared, &ProgramStep::Flush, &mut arrived);
     }
     let pending_before_close = channel.channel().pending_bytes();
     channel.close();
@@ -186,62 +188,67 @@ pub(crate) fn run(program: &Program) -> Outcome {
     let pending = channel.channel().pending_bytes();
     assert!(channel.channel().closed().is_done());
     drop(channel);
-    let world = Rc::try_unwrap(world).expect("no handler is left");
+    let shared = Rc::try_unwrap(shared).expect("no handler is left");
     Outcome {
-        log: world.log.into_inner(),
-        told: world.told.lock().unwrap().clone(),
+        log: shared.log.into_inner(),
+        told: shared.told.lock().unwrap().clone(),
         left,
         tail,
-        written: world.written.get(),
+        written: shared.written.get(),
         flushes,
         pending_before_close,
         pending,
     }
 }
 
-fn start(edit: &mut Edit<'_>, world: &Rc<World>, program: &Program) -> Result<(), Error> {
+fn start(edit: &mut Edit<'_>, shared: &Rc<SharedState>, program: &Program) -> Result<(), Error> {
     for spec in &program.start {
-        if let Some(actor) = world.make(*spec) {
-            edit.add_last(name(actor.id), world.handler(actor))?;
+        if let Some(actor) = shared.make(*spec) {
+            edit.add_last(name(actor.id), shared.handler(actor))?;
         }
     }
-    edit.add_last("sink", Sink(world.clone()))?;
+    edit.add_last("sink", Sink(shared.clone()))?;
     Ok(())
 }
 
-fn perform_step(channel: &mut Embedded, world: &Rc<World>, step: &Step, arrived: &mut u32) {
+fn perform_step(
+    channel: &mut Embedded,
+    shared: &Rc<SharedState>,
+    step: &ProgramStep,
+    arrived: &mut u32,
+) {
     match step {
-        Step::Arrive(count) => {
+        ProgramStep::Arrive(count) => {
             let numbers = (*arrived + 1..=*arrived + count).map(|n| Number(n).into());
             *arrived += count;
             channel.write_inbound_all(numbers);
         }
-        Step::Write => channel.on_loop(|channel| world.write_by(channel)),
-        Step::Flush => channel.on_loop(|channel| channel.flush()),
-        Step::Fire => {
-            let event = Number(World::next(&world.fired));
+        ProgramStep::Write => channel.on_loop(|channel| shared.write_by(channel)),
+        ProgramStep::Flush => channel.on_loop(|channel| channel.flush()),
+        ProgramStep::Fire => {
+            let event = Number(SharedState::next(&shared.fired));
             channel.on_loop(|channel| channel.fire_user_event(event));
         }
-        Step::Edit(edit) => {
-            channel.with_pipeline(|pipeline| world.edit(pipeline, *edit, None));
+        ProgramStep::Edit(edit) => {
+            channel.with_pipeline(|pipeline| shared.edit(pipeline, *edit, None));
         }
-        Step::Jam(room) => channel.set_room(*room),
-        Step::Free => channel.clear_faults(),
+        ProgramStep::Jam(room) => channel.set_room(*room),
+        ProgramStep::Free => channel.clear_faults(),
     }
     channel.run();
 }
 
 /// A handler that does what its actor says.
-struct Real {
-    actor: Actor,
-    world: Rc<World>,
+struct RealHandler {
+    actor: ScriptedHandler,
+    shared: Rc<SharedState>,
 }
 
-impl Real {
+impl RealHandler {
     fn got(&mut self, ctx: &Ctx<'_>, event: Event, done: &mut Completion) -> HandlerResult {
-        self.world.log(Entry::Got(self.actor.id, event));
+        self.shared.log(LogEntry::Got(self.actor.id, event));
         let (passed, reaction) = self.actor.prepare(event);
-        let mut place = Standing { ctx, world: &self.world, id: self.actor.id, done };
+        let mut place = RunningHandler { ctx, shared: &self.shared, id: self.actor.id, done };
         match perform(passed, &reaction, &mut place) {
             true => Ok(()),
             false => Err(Error::new(std::io::Error::other("on purpose"))),
@@ -249,7 +256,7 @@ impl Real {
     }
 }
 
-impl Handler for Real {
+impl Handler for RealHandler {
     fn interest(&self) -> Events {
         let inbound = Events::READ | Events::USER_EVENT | Events::ERROR;
         let outbound = Events::WRITE | Events::FLUSH;
@@ -261,12 +268,12 @@ impl Handler for Real {
     }
 
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.world.log(Entry::Added(self.actor.id));
+        self.shared.log(LogEntry::Added(self.actor.id));
         Ok(())
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        self.world.log(Entry::Removed(self.actor.id));
+        self.shared.log(LogEntry::Removed(self.actor.id));
         if let Some(number) = self.actor.take_kept() {
             ctx.fire_read(Number(number));
         }
@@ -281,7 +288,7 @@ impl Handler for Real {
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.world.log(Entry::Got(self.actor.id, Event::Error));
+        self.shared.log(LogEntry::Got(self.actor.id, Event::Error));
         ctx.fire_error(error);
         Ok(())
     }
@@ -296,14 +303,14 @@ impl Handler for Real {
 }
 
 /// A real handler, while it runs.
-struct Standing<'a> {
+struct RunningHandler<'a> {
     ctx: &'a Ctx<'a>,
-    world: &'a Rc<World>,
+    shared: &'a Rc<SharedState>,
     id: u32,
     done: &'a mut Completion,
 }
 
-impl Place for Standing<'_> {
+impl HandlerPosition for RunningHandler<'_> {
     fn pass_on(&mut self, event: Event) {
         match event {
             Event::Read(number) => self.ctx.fire_read(Number(number)),
@@ -314,31 +321,31 @@ impl Place for Standing<'_> {
         }
     }
 
-    fn act(&mut self, act: Act) {
-        let (ctx, world) = (self.ctx, self.world);
+    fn act(&mut self, act: Action) {
+        let (ctx, shared) = (self.ctx, self.shared);
         match act {
-            Act::Write => {
-                let (number, done) = world.write(ctx);
+            Action::Write => {
+                let (number, done) = shared.write(ctx);
                 ctx.write_with(number, done);
             }
-            Act::WriteByChannel => world.write_by(&ctx.channel()),
-            Act::WriteByPipeline => {
-                let (number, done) = world.write(ctx);
+            Action::WriteByChannel => shared.write_by(&ctx.channel()),
+            Action::WriteByPipeline => {
+                let (number, done) = shared.write(ctx);
                 ctx.pipeline().write_with(number, done);
             }
-            Act::Flush => ctx.flush(),
-            Act::FlushByChannel => ctx.channel().flush(),
-            Act::FireOnward => ctx.fire_user_event(Number(World::next(&world.fired))),
-            Act::FireFromHead => {
-                ctx.pipeline().fire_user_event(Number(World::next(&world.fired)));
+            Action::Flush => ctx.flush(),
+            Action::FlushByChannel => ctx.channel().flush(),
+            Action::FireOnward => ctx.fire_user_event(Number(SharedState::next(&shared.fired))),
+            Action::FireFromHead => {
+                ctx.pipeline().fire_user_event(Number(SharedState::next(&shared.fired)));
             }
-            Act::Edit(edit) => world.edit(ctx.pipeline(), edit, Some(self.id)),
+            Action::Edit(edit) => shared.edit(ctx.pipeline(), edit, Some(self.id)),
         }
     }
 }
 
 /// The last handler: notes what comes in, and lets it go no further.
-struct Sink(Rc<World>);
+struct Sink(Rc<SharedState>);
 
 impl Handler for Sink {
     fn interest(&self) -> Events {
@@ -346,26 +353,26 @@ impl Handler for Sink {
     }
 
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.0.log(Entry::Added(SINK));
+        self.0.log(LogEntry::Added(SINK));
         Ok(())
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        self.0.log(Entry::Removed(SINK));
+        self.0.log(LogEntry::Removed(SINK));
     }
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.log(Entry::Got(SINK, Event::Read(number(msg))));
+        self.0.log(LogEntry::Got(SINK, Event::Read(number(msg))));
         Ok(())
     }
 
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
-        self.0.log(Entry::Got(SINK, Event::User(number(event))));
+        self.0.log(LogEntry::Got(SINK, Event::User(number(event))));
         Ok(())
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
-        self.0.log(Entry::Got(SINK, Event::Error));
+        self.0.log(LogEntry::Got(SINK, Event::Error));
         Ok(())
     }
 }
