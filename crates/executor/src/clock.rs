@@ -168,7 +168,7 @@ impl fmt::Debug for VirtualClock {
 }
 
 /// A wake-up requested from a [`VirtualClock`]. Dropping it cancels the wake-up.
-#[must_use = "dropping it calls the wake-up off"]
+#[must_use = "dropping it cancels the wake-up"]
 pub struct ClockAlarm {
     clock: VirtualClock,
     key: (Nanos, u64),

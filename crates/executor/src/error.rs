@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn absorbs_are_read_from_the_usual_payloads() {
+    fn a_panic_message_is_read_from_the_usual_payloads() {
         assert_eq!(take_panic_message(Box::new("text")), "text");
         assert_eq!(take_panic_message(Box::new(String::from("owned"))), "owned");
         assert_eq!(take_panic_message(Box::new(7u8)), "a panic without a message");

@@ -1,8 +1,8 @@
-//! Single-threaded event executors: the ground floor of Waterwheel.
+//! Single-threaded event executors: the base layer of Waterwheel.
 //!
-//! An [`EventExecutor`] is a queue and a thread: tasks submitted from anywhere run one at a time, in
-//! order. It never loses a task, never misses a wake-up, never wakes for nothing, and ends cleanly.
-//! [`Promise`]s carry results, with listeners that run on the executor.
+//! An [`EventExecutor`] is a queue and a thread: tasks submitted from any thread run one at a time, in order.
+//! It never loses a task, never misses a wake-up, never wakes up in vain, and ends cleanly. [`Promise`]s carry
+//! results, with listeners that run on the executor.
 //!
 //! ```
 //! use std::time::Duration;
@@ -10,7 +10,7 @@
 //!
 //! let executor = EventExecutor::builder().name("worker").build()?;
 //! let mut answer = executor.submit(|| 6 * 7)?;
-//! answer.add_listener(|outcome| println!("told on the executor: {outcome:?}"));
+//! answer.add_listener(|outcome| println!("on the executor: {outcome:?}"));
 //! assert_eq!(answer.join()?, 42);
 //!
 //! let ended = executor.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?;

@@ -125,7 +125,7 @@ fn o02_slow_work_is_reported_again_when_its_time_doubles_and_at_its_end() {
     }
     let ended = reports.next(is_end_of("long"));
     assert!(ended.report_count == 5 && ended.held_for >= slow[3].held_for);
-    assert!(ended.to_string().contains("has let go of the loop after"), "{ended}");
+    assert!(ended.to_string().contains("has released the loop after"), "{ended}");
     let stats = executor.stats();
     assert!(stats.slow_works >= 1 && stats.longest_hold >= slow[3].held_for, "{stats:?}");
 }

@@ -163,7 +163,7 @@ pub(crate) fn enter(mut current: CurrentLoop) -> EnteredLoop {
     EnteredLoop { previous_id, previous, previous_depth }
 }
 
-#[must_use = "leaving happens when it is dropped"]
+#[must_use = "dropping it leaves the loop"]
 pub(crate) struct EnteredLoop {
     previous_id: u64,
     previous: Option<CurrentLoop>,

@@ -3,8 +3,8 @@
 //! ```text
 //!        ┌──────────────────────── one turn ────────────────────────┐
 //!        │  wait            run_tasks              check_shutdown    │
-//!   ────►│  sleep, if there │ what was queued      │ quiet? overdue? │────► Again ─┐
-//!        │  is nothing      │ when the pass began  │ hooks           │             │
+//!   ────►│  sleep if there  │ what was queued      │ quiet? overdue? │────► Again ─┐
+//!        │  is no work      │ when the pass began  │ hooks           │             │
 //!        └──────────────────────────────────────────────────────────┘◄────────────┘
 //!                                                        └────► Done ──► teardown
 //! ```

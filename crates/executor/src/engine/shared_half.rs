@@ -403,7 +403,10 @@ fn system_rejection(refusal: AdmissionRefusal) -> RejectReason {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a policy's pause: there is nothing to wait on")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the pause of a rejection policy: there is no event to wait for"
+)]
 fn sleep_before_retry(pause: Duration) {
     std::thread::sleep(pause);
 }

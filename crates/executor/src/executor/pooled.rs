@@ -1,12 +1,12 @@
 //! An executor that holds no thread: each turn is a job for a shared thread pool (L12).
 //!
 //! ```text
-//!             ┌────────────── supplier.start(turn) ◄─────────────┐
-//!             ▼                                                  │ more to do
-//!   begin: awake ──► run_tasks ──► check_shutdown ──► parked ──────┤
-//!                                        │             │ nothing to do
-//!                                        ▼ Done        ▼
-//!                                    teardown       Asleep(core) ──► unpark: supplier.start(turn)
+//!      ┌──────────────────── supplier.start(turn) ◄──────────────────────┐
+//!      ▼                                                                 │ more to do
+//!   set_awake ──► run_tasks ──► check_shutdown ──► sleep_or_resubmit ────┤
+//!                                     │                                  │ nothing to do
+//!                                     ▼ Done                             ▼
+//!                                 teardown                          Asleep(turn) ──► unpark: supplier.start(turn)
 //! ```
 //!
 //! Between two turns the loop is a value in [`ParkedLoop`]: the turn that has just ended puts it there, and the

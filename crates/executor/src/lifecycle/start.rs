@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn e04_a_loop_let_go_after_the_start_is_handed_to_whoever_must_end_it() {
+    fn e04_a_loop_dropped_after_the_start_is_returned_to_be_ended() {
         let (starter, life) = (Starter::new(7), Lifecycle::new());
         starter.ensure_started(&life, |_| Ok(())).unwrap();
         assert_eq!(starter.give_back(&life, 7), Some(7));

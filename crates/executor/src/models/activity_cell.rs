@@ -1,4 +1,4 @@
-//! Looking at a loop that does not wait for it.
+//! Reading the activity of a loop that does not wait for the reader.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::raw::origin::Origin;
 use crate::report::UserCode;
 use crate::watchdog::activity_cell::{ActivityCell, ActivitySnapshot, RunningWork};
 
-/// What can be seen, and belongs together.
+/// Checks that what was read belongs together.
 fn check(seen: &RunningWork, first: u64) {
     let [one, two, inner] = ["one", "two", "inner"].map(Origin::labelled);
     let is_first = seen.work_id == first;
@@ -22,7 +22,7 @@ fn check(seen: &RunningWork, first: u64) {
     }
 }
 
-/// The number of the first piece of work of any loop.
+/// Returns the number of the first piece of work of any loop.
 fn first_number() -> u64 {
     let activity = ActivityCell::new();
     let _begun = activity.begin(UserCode::Task, Origin::labelled("one"));
@@ -33,7 +33,7 @@ fn first_number() -> u64 {
 }
 
 #[test]
-fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
+fn o02_a_read_between_pieces_of_work_is_consistent() {
     model(|| {
         let first = first_number();
         let activity = Arc::new(ActivityCell::new());
@@ -50,7 +50,7 @@ fn o02_what_is_seen_of_one_piece_of_work_after_the_other_belongs_together() {
 }
 
 #[test]
-fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
+fn o02_a_read_of_nested_work_is_consistent() {
     model(|| {
         let first = first_number();
         let activity = Arc::new(ActivityCell::new());
@@ -68,7 +68,7 @@ fn o02_what_is_seen_inside_of_a_piece_of_work_belongs_together() {
 }
 
 #[test]
-fn o02_two_looks_at_the_same_piece_agree() {
+fn o02_two_reads_of_the_same_work_agree() {
     model(|| {
         let activity = Arc::new(ActivityCell::new());
         let looked_at = activity.clone();

@@ -8,7 +8,7 @@ use crate::queue::admission::QueueDepth;
 use crate::queue::inbox::Inbox;
 use crate::wake::wake_word::Urgency;
 
-/// Takes `n` commands, sleeping whenever there is none; returns how often it announced a sleep.
+/// Takes `n` commands, sleeping whenever there is none. Returns how often it announced a sleep.
 fn take(inbox: &Inbox<u8>, parker: &mut crate::wake::park::TokenPark, n: usize) -> u64 {
     let mut consumer = inbox.consumer();
     let (mut taken, mut sleeps) = (0, 0);
@@ -96,7 +96,7 @@ fn e10_an_earlier_timer_wakes_the_loop() {
     });
 }
 
-/// Producers race with the one who shuts the door; the loop runs what got in.
+/// Producers race with a thread that closes the inbox; the loop runs what was accepted.
 fn shutdown_race(bound: Option<u32>) {
     model_of_three(move || {
         let (_parker, unpark) = parker();

@@ -1,10 +1,10 @@
-//! Models of the protocols that two threads share. They drive the files that ship, through `sync`, and
-//! are run by three checkers:
+//! Models of the protocols between threads. They drive the files that ship, through `sync`, and are run by
+//! three checkers:
 //!
-//! - loom (`--cfg loom`), through every interleaving; `scripts/loom-mutants` shows that each can fail;
-//! - Miri (`scripts/test miri`), which knows of loom's models only the interleavings that its seeds give,
-//!   but sees what loom does not: aliasing, memory that is used after it was freed, freed twice or leaked;
-//! - the real threads of an ordinary test run, a number of times.
+//! - loom (`--cfg loom`), through every interleaving; `scripts/loom-mutants` shows that each model can fail;
+//! - Miri (`scripts/test miri`), which tries only the interleavings of its seeds, but sees what loom does not:
+//!   aliasing, use after free, double free and leaks;
+//! - real threads in an ordinary test run, a number of times.
 
 mod activity_cell;
 mod inbox;
@@ -30,14 +30,14 @@ use loom::thread;
 use crate::clock::Clock;
 use crate::wake::park::{Park, TokenPark, Unpark};
 
-/// A parker as the task-only loops use it.
+/// Returns a parker as task-only loops use it.
 fn parker() -> (TokenPark, Arc<dyn Unpark>) {
     let park = TokenPark::new(Clock::Monotonic);
     let unpark = park.unparker();
     (park, unpark)
 }
 
-/// As often as an ordinary run tries a model; under Miri a seed is one try.
+/// How often an ordinary run tries a model; under Miri a seed is one try.
 #[cfg(not(loom))]
 const TRIES: usize = if cfg!(miri) { 1 } else { 100 };
 
@@ -51,8 +51,8 @@ fn model_of_three(f: impl Fn()) {
     model(f);
 }
 
-/// Three threads at the queue: two preemptions at the most. With three, two of the threads can wait
-/// for the third, and loom lets these two give way to each other for ever.
+/// Runs a model of three threads at the queue with at most two preemptions. With three, two of the threads can
+/// wait for the third, and loom lets these two yield to each other for ever.
 #[cfg(loom)]
 fn model_of_three(f: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
@@ -60,7 +60,7 @@ fn model_of_three(f: impl Fn() + Sync + Send + 'static) {
     builder.check(f);
 }
 
-/// Blocks without a limit: a wake-up that does not come is a deadlock, which loom finds.
+/// Blocks without a limit: a lost wake-up is a deadlock, which loom reports.
 fn park(parker: &mut TokenPark) {
     parker.park(None);
 }

@@ -1,4 +1,4 @@
-//! Slots of a pool that are given back on another thread while the pool collects them, or goes.
+//! Slots of a pool that are given back on another thread while the pool collects them, or is dropped.
 
 use super::{model, model_of_three, thread};
 use crate::raw::pool::{LentSlot, Pool};
@@ -14,7 +14,7 @@ fn e13_slots_given_back_elsewhere_are_collected_once() {
         let mut pool = Pool::new();
         let lent = lend(&mut pool, 2);
         let other = thread::spawn(move || lent.into_iter().for_each(LentSlot::give_back_elsewhere));
-        // Not joined before: nothing but the list says that a slot came back.
+        // Not joined before: only the list says that a slot was given back.
         while pool.taken() > 0 {
             pool.collect_returned();
             yield_now();
@@ -27,7 +27,7 @@ fn e13_slots_given_back_elsewhere_are_collected_once() {
 }
 
 #[test]
-fn e13_a_pool_that_goes_leaves_its_memory_to_the_last_slot() {
+fn e13_a_dropped_pool_leaves_its_memory_to_the_last_slot() {
     model_of_three(|| {
         let mut pool = Pool::new();
         let (one, two) = (pool.lend(), pool.lend());

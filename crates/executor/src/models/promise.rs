@@ -38,7 +38,7 @@ impl Loop {
         lock(&self.calls).pop_front()
     }
 
-    /// Calls what comes until `done`.
+    /// Makes the queued calls until `done` returns true.
     fn run_until(&self, done: impl Fn() -> bool) {
         while !done() {
             match self.next() {
@@ -73,7 +73,7 @@ impl Wake for UnparkWaker {
     }
 }
 
-/// Awaits a future on a thread of its own: a lost wake-up is a deadlock, which loom finds.
+/// Awaits a future on its own thread: a lost wake-up is a deadlock, which loom reports.
 fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
     let (mut parker, unpark) = parker();
     let waker = Waker::from(Arc::new(UnparkWaker(unpark)));
@@ -116,7 +116,7 @@ fn p02_uncancellable_and_cancel_have_one_winner() {
 }
 
 #[test]
-fn p03_a_listener_runs_once_whoever_is_first() {
+fn p03_a_listener_runs_once_before_or_after_completion() {
     model(|| {
         let loop_ = Loop::new();
         let (promise, mut future) = promise::<u8>(loop_.id);
@@ -136,7 +136,7 @@ fn p03_a_listener_runs_once_whoever_is_first() {
 }
 
 #[test]
-fn p03_listeners_and_the_taker_never_meet() {
+fn p03_listeners_and_the_taker_never_hold_the_value_at_once() {
     model(|| {
         let loop_ = Loop::new();
         let (promise, mut future) = promise::<u8>(loop_.id);
@@ -149,7 +149,7 @@ fn p03_listeners_and_the_taker_never_meet() {
         promise.set_success(7);
         let taker = thread::spawn(move || block_on(future).unwrap());
         loop_.run_until(|| heard.load(Ordering::SeqCst) == 1);
-        // The notification may still be on its way out: it wakes the taker.
+        // The notification may still be under way: it wakes the taker.
         while let Some(call) = loop_.next() {
             call.notify();
         }
@@ -178,7 +178,7 @@ fn p05_a_dropped_promise_fails_its_future() {
 }
 
 #[test]
-fn p08_a_future_dropped_while_it_is_completed_leaves_the_value_to_the_last() {
+fn p08_the_value_is_dropped_once_if_the_future_is_dropped_during_completion() {
     model(|| {
         let (promise, future) = promise::<Arc<()>>(ExecutorId::next());
         let value = Arc::new(());
@@ -251,7 +251,7 @@ fn e13_a_timer_fires_or_is_cancelled_never_both() {
 }
 
 #[test]
-fn e13_a_periodic_timer_cancelled_while_it_runs_stops_and_goes() {
+fn e13_a_periodic_timer_cancelled_while_it_runs_is_dropped() {
     model(|| {
         let alive = Arc::new(());
         let held = alive.clone();

@@ -1,19 +1,18 @@
-//! The queue between threads, with two slots to a block: every second push installs one.
+//! The queue between threads, with two slots per block: every second push installs a block.
 //!
-//! The consumer looks so many times while producers push, and takes the rest once they are through:
-//! where it would poll, loom would not come to an end.
+//! The consumer looks a fixed number of times while producers push, and takes the rest when they are done: if
+//! it polled, loom would not terminate.
 //!
-//! Before each push and each look a thread touches a common word, which orders nothing. Loom looks for
-//! another order only where the last access to something conflicts with the next, and forgets that
-//! the consumer has read the tail as soon as a producer has read it too; without the word it would
-//! take one single order for all there are.
+//! Before each push and each look a thread touches a common word, which orders nothing. Loom tries another
+//! order only where the last access to an object conflicts with the next, and forgets that the consumer has
+//! read the tail as soon as a producer has read it too. Without the word it would explore a single order.
 
 use std::sync::Arc;
 
 use super::{AtomicUsize, Ordering, model, model_of_three, thread};
 use crate::raw::queue::{MpscQueue, QueueConsumer};
 
-/// A value that owns memory: taken twice, it is seen.
+/// A value that owns memory, so that taking it twice is detected.
 type Value = Box<(usize, usize)>;
 
 /// The common word.
@@ -30,7 +29,7 @@ impl Pace {
     }
 }
 
-/// What came of each producer.
+/// The consumer, and how many values of each producer it has taken.
 struct Taker<const PRODUCERS: usize> {
     queue: Arc<MpscQueue<Value>>,
     pace: Pace,
@@ -44,7 +43,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
         Self { queue: queue.clone(), pace: Pace::new(), consumer, next: [0; PRODUCERS] }
     }
 
-    /// A thread that pushes `count` values, numbered.
+    /// Starts a thread that pushes `count` numbered values.
     fn produce(&self, producer: usize, count: usize) -> thread::JoinHandle<()> {
         let (queue, pace) = (self.queue.clone(), self.pace.clone());
         thread::spawn(move || {
@@ -55,7 +54,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
         })
     }
 
-    /// Looks once: whether something was there.
+    /// Looks once. Returns whether there was a value.
     fn look(&mut self) -> bool {
         self.pace.step();
         let Some(value) = self.consumer.pop() else { return false };
@@ -65,7 +64,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
         true
     }
 
-    /// Takes what is left when the producers are through.
+    /// Takes the remaining values when the producers are done.
     fn finish(
         mut self,
         producers: impl IntoIterator<Item = thread::JoinHandle<()>>,
@@ -89,8 +88,8 @@ fn e07_two_producers_lose_nothing_and_keep_their_order() {
     });
 }
 
-/// The consumer leaves a block behind, which becomes the spare; the producer takes that, or is ahead
-/// and allocates.
+/// The consumer leaves a block behind, which becomes the spare; the producer uses that, or is ahead and
+/// allocates.
 #[test]
 fn e07_blocks_are_handed_over_and_used_again() {
     model(|| {
@@ -105,7 +104,7 @@ fn e07_blocks_are_handed_over_and_used_again() {
     });
 }
 
-/// Two producers meet at the end of a block, and the spare is there for the one who installs.
+/// Two producers meet at the end of a block, and the spare is there for the one that installs.
 #[test]
 fn e07_two_producers_share_the_spare() {
     model_of_three(|| {
@@ -121,7 +120,7 @@ fn e07_two_producers_share_the_spare() {
 }
 
 #[test]
-fn what_is_left_is_dropped_with_the_queue() {
+fn remaining_values_are_dropped_with_the_queue() {
     model(|| {
         let alive = Arc::new(());
         let queue = Arc::new(MpscQueue::new());
@@ -144,9 +143,9 @@ fn what_is_left_is_dropped_with_the_queue() {
     });
 }
 
-/// Whoever ends a loop may come after another consumer.
+/// The teardown of a loop may be a second consumer.
 #[test]
-fn one_consumer_goes_on_where_the_other_was() {
+fn a_second_consumer_continues_where_the_first_stopped() {
     model(|| {
         let queue = Arc::new(MpscQueue::new());
         (1..=3).for_each(|n| queue.push(n));

@@ -1,4 +1,4 @@
-//! Starting once, whatever the supplier does.
+//! A loop is started once, whatever its thread supplier does.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::lifecycle::start::{StartError, Starter};
 use crate::lifecycle::{ExecutorState, Lifecycle};
 use crate::sync::{Mutex, lock};
 
-/// A loop waiting for its thread, and what became of it.
+/// A loop that waits for its thread, and counts of what happened to it.
 struct Model {
     starter: Starter<()>,
     life: Lifecycle,
@@ -37,7 +37,7 @@ impl Model {
         })
     }
 
-    /// As a submission does; `refusals` is how many attempts the supplier refuses.
+    /// Submits as an executor does; the supplier refuses the first `refusals` attempts.
     fn submit(self: &Arc<Self>, refusals: usize, body: Body) -> bool {
         let started = self.starter.ensure_started(&self.life, |()| {
             if self.attempts.fetch_add(1, Ordering::SeqCst) < refusals {
@@ -100,7 +100,7 @@ fn e04_two_submitters_start_one_thread() {
 }
 
 #[test]
-fn e04_a_refusal_orphans_nobody() {
+fn e04_after_a_refusal_the_other_submitter_starts_the_loop() {
     race(1, Body::Run, |model, started| {
         assert_eq!(started, 1, "one is refused, the other tries again");
         assert_eq!(model.run.load(Ordering::SeqCst), 1);
@@ -108,7 +108,7 @@ fn e04_a_refusal_orphans_nobody() {
 }
 
 #[test]
-fn e04_a_loop_let_go_is_ended_once_or_can_be_started_again() {
+fn e04_a_dropped_loop_is_ended_once_or_can_be_started_again() {
     model(|| {
         let model = Model::new();
         let started = model.submit(0, Body::LetGo);

@@ -1,5 +1,4 @@
-//! A promise seen by those who do not know the type of its value: its executor, its cancellers, and
-//! the loop whose timer it is.
+//! Promises of any value type: as executors, cancellers and timers see them.
 
 use super::observers::PromiseSlot;
 use crate::raw::block::{AnyRef, AsDyn, CountedBlock, Ref, WeakRef};
@@ -8,22 +7,22 @@ use crate::timer::entry::ErasedTimer;
 /// A handle to a promise of any type.
 pub(crate) type AnyPromise = AnyRef<dyn ErasedPromise>;
 
-/// A handle to a promise of any type that does not keep its value.
+/// A handle to a promise of any type that does not keep its value alive.
 pub(crate) type WeakPromise = WeakRef<dyn ErasedPromise>;
 
 /// A handle to a promise.
 pub(crate) type PromiseRef<T> = Ref<PromiseSlot<T>, dyn ErasedPromise>;
 
-/// What can be asked of any promise. `this` is a handle to the very promise that is asked: it may have
-/// to be queued on its executor.
+/// The operations on a promise of any type. `this` is a handle to the promise itself, which may have to be
+/// queued on its executor.
 pub(crate) trait ErasedPromise: Send + Sync {
-    /// Calls those who are to be called on the executor. This is its thread.
+    /// Calls the listeners. Called on the executor's thread.
     fn notify(&self);
 
-    /// Cancels, unless completed or uncancellable.
+    /// Cancels the promise, unless it is completed or uncancellable.
     fn cancel(&self, this: &AnyPromise) -> bool;
 
-    /// The timer whose promise it is.
+    /// Returns the timer whose promise this is, if it is one.
     fn timer(&self) -> Option<&dyn ErasedTimer> {
         None
     }

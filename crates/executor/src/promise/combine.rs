@@ -1,4 +1,4 @@
-//! Futures made of futures.
+//! Futures that are made of other futures.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,8 +11,8 @@ use crate::raw::origin::Origin;
 use crate::report::UserCode;
 
 impl<T: Send + 'static> PromiseFuture<T> {
-    /// A future for `f` of the value; `f` runs on the executor. A failure passes through, a panic
-    /// in `f` becomes one. Cancelling the new future cancels this one.
+    /// Returns a future for `f` of the value; `f` runs on the executor. A failure passes through, a panic in
+    /// `f` becomes one. Cancelling the new future cancels this one.
     #[track_caller]
     pub fn map<U: Send + 'static>(
         self,
@@ -29,8 +29,8 @@ impl<T: Send + 'static> PromiseFuture<T> {
         future
     }
 
-    /// A future for the outcome of the future that `f` makes of the value. As for
-    /// [`map`](Self::map); cancelling the new future cancels whichever of the two is under way.
+    /// Returns a future for the outcome of the future that `f` makes of the value; `f` runs on the executor, as
+    /// for [`map`](Self::map). Cancelling the new future cancels whichever of the two is under way.
     #[track_caller]
     pub fn then<U: Send + 'static>(
         self,
@@ -62,7 +62,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         future
     }
 
-    /// A promise on the same executor whose cancellation cancels this future.
+    /// Makes a promise on the same executor. Cancelling its future cancels this future.
     #[track_caller]
     fn derive_promise<U: Send + 'static>(&self) -> (Promise<U>, PromiseFuture<U>) {
         let (mut promise, future) = promise(self.executor());
@@ -74,8 +74,8 @@ impl<T: Send + 'static> PromiseFuture<T> {
     }
 }
 
-/// A future for the values of all futures, in their order; the first failure fails it. Cancelling
-/// it cancels them all. Its listeners run on the executor with this id.
+/// Returns a future for the values of all futures, in their order; the first failure fails it. Cancelling it
+/// cancels them all. Its listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn all<T: Send + 'static>(
     executor: ExecutorId,
@@ -110,7 +110,7 @@ pub(crate) fn all<T: Send + 'static>(
                 }
                 Err(error) => Some(Err(error)),
             };
-            // Completed outside of the lock: it may call listeners.
+            // Completed outside of the lock, because that may call listeners.
             let promise = complete.is_some().then(|| state.promise.take()).flatten();
             drop(state);
             if let (Some(promise), Some(outcome)) = (promise, complete) {
@@ -121,8 +121,8 @@ pub(crate) fn all<T: Send + 'static>(
     future
 }
 
-/// A future for the outcome of whichever future completes first, success or failure; of none it
-/// fails at once. Cancelling it cancels them all; the ones that come later are left alone.
+/// Returns a future for the outcome of the future that completes first, success or failure. Without futures it
+/// fails at once. Cancelling it cancels them all; futures that complete later are left alone.
 #[track_caller]
 pub(crate) fn first<T: Send + 'static>(
     executor: ExecutorId,

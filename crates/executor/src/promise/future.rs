@@ -1,4 +1,4 @@
-//! The reading end.
+//! The reading end of a promise.
 
 use std::fmt;
 use std::future::Future;
@@ -16,11 +16,11 @@ use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 use crate::raw::slot::{SlotTaker, TakeOutcome};
 
-/// The end of a promise that waits for its result. It has one owner, who gets the value; see
+/// The end of a promise that waits for its outcome. It has one owner, who gets the value; see
 /// [`shared`](Self::shared) for several.
 ///
-/// Await it on any runtime, [`join`](Self::join) it from a thread that may block, add listeners, or
-/// hand it a consumer. Dropping it detaches: the work goes on.
+/// Await it on any runtime, [`join`](Self::join) it on a thread that may block, add listeners, or give it a
+/// consumer. Dropping it detaches: the work goes on.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -34,7 +34,7 @@ use crate::raw::slot::{SlotTaker, TakeOutcome};
 #[must_use = "dropping a future detaches it"]
 pub struct PromiseFuture<T: Send + 'static> {
     taker: SlotTaker<Outcome<T>, PromiseContext<T>, dyn ErasedPromise>,
-    /// `&PromiseFuture` gives nobody a `&T`, but keep it as shareable as its value, no more.
+    /// No method returns a `&T`, but the future is as shareable as its value, no more.
     value: PhantomData<T>,
 }
 
@@ -43,32 +43,32 @@ impl<T: Send + 'static> PromiseFuture<T> {
         Self { taker, value: PhantomData }
     }
 
-    /// The executor its listeners run on.
+    /// Returns the id of the executor on which its listeners run.
     #[must_use]
     pub fn executor(&self) -> ExecutorId {
         self.taker.context.executor
     }
 
-    /// Whether it has completed, in whatever way.
+    /// True once it has completed: with a value, an error or a cancel.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.taker.is_done()
     }
 
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.taker.is_cancelled()
     }
 
-    /// Cancels it, unless it has completed or can no longer be cancelled. A submitted task that has
-    /// not started will not run.
+    /// Cancels it, unless it has completed or can no longer be cancelled. Returns whether it was cancelled by
+    /// this call. A submitted task that has not started will not run.
     pub fn cancel(&self) -> bool {
         let this = self.taker.slot().any();
         this.cancel(this)
     }
 
-    /// A handle that cancels, for somebody who does not own the future.
+    /// Returns a handle that cancels, for code that does not own the future.
     #[must_use]
     pub fn canceller(&self) -> Canceller {
         Canceller { promise: self.taker.slot().any().downgrade() }
@@ -94,7 +94,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         }
     }
 
-    /// The outcome, if it is there.
+    /// Takes the outcome, if the promise has completed.
     pub fn try_take(&mut self) -> Option<Result<T, Error>> {
         match self.taker.take() {
             TakeOutcome::NotYet => None,
@@ -118,7 +118,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.taker.slot().wait(None)
     }
 
-    /// Blocks until it has completed or the time is up.
+    /// Blocks until it has completed or the timeout is reached.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
@@ -126,7 +126,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.taker.slot().wait(Some(timeout))
     }
 
-    /// Blocks until the outcome is there and takes it.
+    /// Blocks until it has completed, and takes the outcome.
     ///
     /// # Errors
     /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.
@@ -136,7 +136,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         }
         let slot = self.taker.slot();
         if slot.is_done() {
-            // Listeners are still to run. If they are ours to run, that is now.
+            // Listeners are still to run. If this is the thread on which they run, they run now.
             if crate::engine::current::runs_here(slot.context.executor) {
                 slot.run_listeners();
                 if let Some(outcome) = self.try_take() {
@@ -158,7 +158,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         .unwrap_or_else(|| Err(slot.missing_value()))
     }
 
-    /// A future that can be cloned: every consumer gets a clone of the outcome.
+    /// Returns a future that can be cloned: every consumer gets a clone of the outcome.
     pub fn shared(mut self) -> SharedFuture<T>
     where
         T: Clone,
@@ -170,7 +170,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     }
 }
 
-/// The value lives in the slot, never in the future: moving the future moves no value.
+/// The value is in the slot, never in the future: moving the future moves no value.
 impl<T: Send + 'static> Unpin for PromiseFuture<T> {}
 
 impl<T: Send + 'static> Future for PromiseFuture<T> {
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
         let done = slot.watch();
         drop(observers);
         drop(before);
-        // Completed meanwhile: nobody may have seen the waker.
+        // Completed meanwhile: the completing thread may not have seen the waker.
         match done.then(|| self.try_take()).flatten() {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
@@ -218,14 +218,15 @@ fn check_may_join<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error>
     slot.check_may_block().map_err(|refused| ErrorKind::from(refused).into())
 }
 
-/// Cancels a future from anywhere. Does not keep it alive.
+/// Cancels a future from any thread. Does not keep it alive.
 #[derive(Clone)]
 pub struct Canceller {
     promise: WeakPromise,
 }
 
 impl Canceller {
-    /// Cancels the future, unless it has completed, can no longer be cancelled, or is gone.
+    /// Cancels the future, unless it has completed, can no longer be cancelled, or was dropped. Returns whether
+    /// it was cancelled by this call.
     pub fn cancel(&self) -> bool {
         self.promise.upgrade().is_some_and(|promise| promise.cancel(&promise))
     }

@@ -1,7 +1,7 @@
-//! Promises and futures: a result that arrives later (P01–P08).
+//! Promises and futures: an outcome that arrives later (P01–P08).
 //!
-//! A [`Promise`] is completed once, by its owner; its [`PromiseFuture`] is awaited, joined, listened
-//! to or cancelled by whoever waits. Both belong to an executor, on whose thread listeners run.
+//! A [`Promise`] is completed once, by its owner; its [`PromiseFuture`] is awaited, joined, listened to or
+//! cancelled. Both belong to an executor, on whose thread listeners run.
 //!
 //! ```text
 //!   Promise ──set_success──►┌──────┐──► listeners, in order, on the executor
@@ -11,12 +11,12 @@
 //!
 //! Rules:
 //!
-//! 1. One completion: success, failure, cancel or the promise's drop. The slot's word decides.
-//! 2. Listeners run on the executor's thread in the order of their addition, whoever adds them and
-//!    whoever completes; nested at most sixteen deep, then queued. If the executor has terminated
-//!    they run on the global one.
-//! 3. The consumer comes after the listeners added before completion, and gets the value itself.
-//! 4. Without listeners the executor is not touched: completing costs one atomic operation.
+//! 1. One completion: success, failure, cancel or the drop of the promise. The slot's word decides.
+//! 2. Listeners run on the executor's thread in the order in which they were added, whichever threads add them
+//!    and complete the promise; nested at most sixteen deep, then queued. If the executor has terminated they
+//!    run on the global executor.
+//! 3. The consumer runs after the listeners that were added before completion, and gets the value itself.
+//! 4. Without listeners the executor is not involved: completing costs one atomic operation.
 //! 5. No lock is held while user code runs.
 //! 6. Dropping a future detaches it; it never cancels.
 

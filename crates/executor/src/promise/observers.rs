@@ -1,9 +1,10 @@
-//! Those who wait for a promise, and how they are told.
+//! The observers of a promise: listeners, the consumer, awaiting tasks and blocked threads, and how they are
+//! notified.
 //!
-//! The slot's word says *whether* somebody waits; who it is sits here behind a mutex, which is taken
-//! only when there is somebody. The lease on the value is only ever claimed under this mutex, and
-//! whoever gives it back takes the mutex afterwards and looks: so whoever fails to get the lease
-//! leaves its wish in here, and knows that it will be seen.
+//! The slot's word says *whether* there are observers. The observers themselves are here behind a mutex, which
+//! is locked only if there are any. The lease on the value is only ever claimed under this mutex, and a holder
+//! that releases it locks the mutex afterwards and looks for observers. So an observer that fails to get the
+//! lease registers here, and is certain to be seen.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -31,27 +32,28 @@ pub(crate) type Outcome<T> = Result<T, Error>;
 /// The slot of a promise.
 pub(crate) type PromiseSlot<T> = ValueSlot<Outcome<T>, PromiseContext<T>>;
 
-/// What a promise keeps beside its value. Kept small: most promises are completed and taken without
-/// anybody ever watching.
+/// What a promise keeps beside its value. Kept small: most promises are completed and taken without any
+/// observer.
 pub(crate) struct PromiseContext<T> {
-    /// Where listeners run.
+    /// The executor on which listeners run.
     pub(crate) executor: ExecutorId,
     pub(crate) created: &'static Location<'static>,
     observers: Mutex<Observers<T>>,
-    /// Threads blocked on `changed`, counted under the mutex: signalling nobody is still a syscall.
+    /// How many threads are blocked on `changed`, counted under the mutex. Signalling without a waiter would
+    /// still be a system call.
     blocked: AtomicU32,
     /// Signalled when blocked threads should look again.
     changed: Condvar,
 }
 
-/// Who watches: usually nobody, or one task that awaits.
+/// The observers: usually none, or one task that awaits.
 pub(crate) struct Observers<T> {
     /// The task that awaits the future.
     pub(crate) waker: Option<Waker>,
     others: Option<Box<OtherObservers<T>>>,
 }
 
-/// Everybody else, allocated when the first of them comes.
+/// All other observers, allocated with the first of them.
 pub(crate) struct OtherObservers<T> {
     pub(crate) listeners: Vec<PromiseListener<T>>,
     /// Takes the value itself, after the listeners.
@@ -59,13 +61,14 @@ pub(crate) struct OtherObservers<T> {
     /// The tasks that await clones of a shared future, each under its clone's key.
     pub(crate) shared_wakers: Vec<(u64, Waker)>,
     pub(crate) next_key: u64,
-    /// Called at once when it is cancelled, on the cancelling thread.
+    /// Called at once when the promise is cancelled, on the cancelling thread.
     pub(crate) on_cancel: Option<OnCancel>,
-    /// The listeners are being called.
+    /// True while the listeners are being called.
     is_draining: bool,
-    /// Of a shared future: listeners get a clone, so that readers need not wait for them.
+    /// Set for a shared future: listeners get a clone, so that readers need not wait for them.
     pub(crate) cloner: Option<Cloner<T>>,
-    /// Whose end completes it, of a termination future: blocking on that thread could never end.
+    /// Set for a termination future: the executor whose termination completes it. Blocking on that thread could
+    /// never end.
     pub(crate) completed_by: Option<ExecutorId>,
 }
 
@@ -115,7 +118,7 @@ impl<T> PromiseContext<T> {
 }
 
 impl<T: Send + 'static> PromiseSlot<T> {
-    /// The promise has completed and somebody watches: tell them.
+    /// Notifies the observers of a promise that has completed.
     pub(crate) fn notify_observers(&self, this: &AnyPromise) {
         let mut observers = self.context.observers();
         self.signal(&observers);
@@ -129,7 +132,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         }
     }
 
-    /// The promise was cancelled and somebody watches: tell them.
+    /// Notifies the observers of a promise that was cancelled.
     pub(crate) fn notify_cancelled(&self, this: &AnyPromise) {
         let on_cancel = self.context.observers().take_on_cancel();
         if let Some(OnCancel { origin, call }) = on_cancel {
@@ -143,12 +146,12 @@ impl<T: Send + 'static> PromiseSlot<T> {
     pub(crate) fn run_listeners(&self) {
         let mut observers = self.context.observers();
         if std::mem::replace(&mut observers.others().is_draining, true) {
-            return; // A listener further up this stack: it is followed by whatever was added.
+            return; // A call further up this stack runs the listeners, and will see those added meanwhile.
         }
         while observers.has_listeners() {
             let Some(lease) = self.lease() else {
                 observers.others().is_draining = false;
-                return; // A reader is at it, and comes here when it is through.
+                return; // A reader holds the lease, and calls this when it is done.
             };
             let others = observers.others();
             let (batch, cloner) = (std::mem::take(&mut others.listeners), others.cloner);
@@ -196,7 +199,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         });
     }
 
-    /// Tells those who found the lease taken that it is free.
+    /// Notifies the readers that found the lease taken: it is free now.
     fn wake_readers(&self) {
         let mut observers = self.context.observers();
         self.signal(&observers);
@@ -205,7 +208,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         wakers.wake();
     }
 
-    /// Takes the outcome, if the listeners are through and nobody is at it.
+    /// Takes the outcome, if the listeners have run and the lease is free.
     pub(crate) fn take_after_listeners(&self, observers: &Observers<T>) -> Option<Outcome<T>> {
         if observers.has_listeners() {
             return None;
@@ -214,7 +217,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
         Some(lease.take().unwrap_or_else(|| Err(self.missing_value())))
     }
 
-    /// Blocks until `ready` gives something; `None` if the time is up.
+    /// Blocks until `ready` returns a value; `None` if the timeout is reached.
     pub(crate) fn block_until<R>(
         &self,
         timeout: Option<Duration>,
@@ -242,11 +245,11 @@ impl<T: Send + 'static> PromiseSlot<T> {
             observers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         self.context.blocked.fetch_sub(1, Ordering::Relaxed);
-        drop(observers); // Only now: it is counted under the mutex.
+        drop(observers); // Only now: the count is kept under the mutex.
         found
     }
 
-    /// The reason not to block on this promise here, if there is one.
+    /// Checks that the calling thread may block on this promise.
     pub(crate) fn check_may_block(&self) -> Result<(), WouldDeadlock> {
         let executor = self.context.executor;
         if executor == ExecutorId::IMMEDIATE && immediate::is_running_here() {
@@ -267,7 +270,8 @@ impl<T: Send + 'static> PromiseSlot<T> {
         Ok(())
     }
 
-    /// Why there is no value although the promise has completed.
+    /// Returns the error for a promise that has completed and has no value: it was cancelled, or the value was
+    /// taken.
     pub(crate) fn missing_value(&self) -> Error {
         if self.is_cancelled() {
             Error::cancelled()
@@ -284,12 +288,12 @@ impl<T: Send + 'static> PromiseSlot<T> {
 }
 
 impl<T: Clone + Send + 'static> PromiseRef<T> {
-    /// Clones the outcome, if it is there and nobody is at it.
+    /// Clones the outcome, if the promise has completed and the lease is free.
     pub(crate) fn read<'a>(
         &'a self,
         observers: MutexGuard<'a, Observers<T>>,
     ) -> Result<Outcome<T>, MutexGuard<'a, Observers<T>>> {
-        /// Whoever came meanwhile found the lease taken. Told on unwind too.
+        /// Notifies observers that found the lease taken meanwhile, also on unwind.
         struct SettleOnDrop<'a, T: Send + 'static>(&'a PromiseRef<T>);
         impl<T: Send + 'static> Drop for SettleOnDrop<'_, T> {
             fn drop(&mut self) {
@@ -305,15 +309,15 @@ impl<T: Clone + Send + 'static> PromiseRef<T> {
 }
 
 impl<T> Observers<T> {
-    /// A constant, so that it is written where it stays. Made at run time it was made on the stack
-    /// and moved, and the move waited for the stores before it: a fifth of a promise's time.
+    /// A constant, so that it is written in place. A value made at run time was made on the stack and moved,
+    /// and the move waited for the stores before it: a fifth of a promise's time.
     #[cfg(not(loom))]
     #[inline]
     fn empty() -> Mutex<Self> {
         const { Mutex::new(Self { waker: None, others: None }) }
     }
 
-    /// Loom's mutex is not made by a constant function.
+    /// Loom's mutex has no constant constructor.
     #[cfg(loom)]
     fn empty() -> Mutex<Self> {
         Mutex::new(Self { waker: None, others: None })
@@ -327,7 +331,7 @@ impl<T> Observers<T> {
         self.others.as_ref().is_some_and(|others| !others.listeners.is_empty())
     }
 
-    /// True if a listener or a consumer is to be called.
+    /// True if there is a listener or a consumer to call.
     pub(crate) fn needs_executor(&self) -> bool {
         self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
     }
@@ -347,7 +351,7 @@ impl<T> Observers<T> {
 }
 
 impl<T> Drop for Observers<T> {
-    /// Most promises have nobody to drop here: the few that do are kept off their path.
+    /// Most promises have no observers to drop: the few that do are kept off the fast path.
     #[inline]
     fn drop(&mut self) {
         #[cold]
@@ -376,7 +380,7 @@ impl<T> Default for OtherObservers<T> {
 }
 
 impl Wakers {
-    /// One that panics keeps no other from being woken.
+    /// Wakes all tasks. A waker that panics does not keep the others from being woken.
     fn wake(self) {
         let shared = self.1.into_iter().map(|(_, waker)| waker);
         for waker in self.0.into_iter().chain(shared) {
@@ -385,7 +389,7 @@ impl Wakers {
     }
 }
 
-/// Calls user code; a panic is reported and goes no further.
+/// Calls user code. A panic is caught and reported.
 pub(crate) fn call_listener(origin: Origin, call: impl FnOnce()) {
     guard(UserCode::Listener, origin, call);
 }

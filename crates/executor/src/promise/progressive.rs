@@ -1,4 +1,4 @@
-//! Promises that tell how far they are.
+//! Promises that report progress.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::raw::block::{Allocator, AsDyn, CountedBlock, Ref};
 use crate::raw::origin::Origin;
 
-/// A progressive promise and its future, whose listeners run on the executor with this id.
+/// Makes a progressive promise and its future. Listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
@@ -30,32 +30,32 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
 }
 
-/// How far a piece of work is.
+/// The progress of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// What is done.
+    /// How much is done.
     pub done: u64,
-    /// Of how much, if that is known.
+    /// How much there is to do, if that is known.
     pub total: Option<u64>,
 }
 
-/// A progress that makes no sense, or comes too late.
+/// An invalid progress, or one that comes too late.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvalidProgress {
-    /// More is done than there is.
+    /// More is done than there is to do.
     #[error("progress {done} is beyond the total of {total}")]
     BeyondTotal {
-        /// What was said to be done.
+        /// The reported progress.
         done: u64,
-        /// Of how much.
+        /// The reported total.
         total: u64,
     },
     /// Less is done than before.
     #[error("progress went back from {before} to {done}")]
     Backwards {
-        /// What was said to be done.
+        /// The reported progress.
         done: u64,
-        /// What was said before.
+        /// The progress reported before.
         before: u64,
     },
     /// The promise was cancelled.
@@ -88,11 +88,11 @@ pub struct ProgressivePromise<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> ProgressivePromise<T> {
-    /// Tells the progress listeners, in order, on the executor.
+    /// Reports progress: its listeners are called in order, on the executor.
     ///
     /// # Errors
-    /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was
-    /// cancelled or completed.
+    /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was cancelled or
+    /// completed.
     pub fn set_progress(&mut self, done: u64, total: Option<u64>) -> Result<(), InvalidProgress> {
         match &self.promise {
             None => return Err(InvalidProgress::Completed),
@@ -112,25 +112,25 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         Ok(())
     }
 
-    /// Completes with a value. `false`: it had been cancelled, and the value is dropped.
+    /// Completes with a value. Returns false if it had been cancelled; the value is dropped then.
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
 
-    /// Fails. `false`: it had been cancelled.
+    /// Fails. Returns false if it had been cancelled.
     pub fn set_failure(self, error: Error) -> bool {
         self.complete(Err(error))
     }
 
-    /// Completes with a result. `false`: it had been cancelled, or completed.
+    /// Completes with a result. Returns false if it had been cancelled or completed.
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
         self.try_complete(outcome).is_ok()
     }
 
-    /// As [`Promise::try_success`].
+    /// Completes with a value, or hands it back: see [`Promise::try_success`].
     ///
     /// # Errors
-    /// The value, if it was too late.
+    /// The value, if the promise was completed or cancelled before.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
         self.try_complete(Ok(value)).map_err(|back| match back {
             Ok(value) => value,
@@ -138,10 +138,10 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         })
     }
 
-    /// As [`Promise::try_failure`].
+    /// Fails, or hands the error back: see [`Promise::try_failure`].
     ///
     /// # Errors
-    /// The error, if it was too late.
+    /// The error, if the promise was completed or cancelled before.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
         self.try_complete(Err(error)).map_err(|back| match back {
             Err(error) => error,
@@ -152,15 +152,15 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     /// Completes with a result, or hands it back if the promise was completed or cancelled before.
     ///
     /// # Errors
-    /// The result, if it was too late.
+    /// The result, if the promise was completed or cancelled before.
     pub fn try_complete(&mut self, outcome: Result<T, Error>) -> Result<(), Result<T, Error>> {
         if !self.set_uncancellable() {
             return Err(outcome);
         }
         let Some(promise) = self.promise.take() else { return Err(outcome) };
         if current::runs_here(self.reports.executor) {
-            // Completing on the executor calls listeners in place: what is still to be told of the
-            // progress comes first, be it queued from another thread or told further up this stack.
+            // Completing on the executor calls listeners in place. Progress that was not delivered yet comes
+            // first, whether another thread queued it or a call further up this stack is delivering it.
             self.reports.finish(move || {
                 promise.complete(outcome);
             });
@@ -170,7 +170,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         Ok(())
     }
 
-    /// As [`Promise::on_cancel`].
+    /// Calls `f` if the future is cancelled: see [`Promise::on_cancel`].
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         if let Some(promise) = &mut self.promise {
@@ -178,12 +178,12 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         }
     }
 
-    /// As [`Promise::set_uncancellable`].
+    /// Makes the promise uncancellable: see [`Promise::set_uncancellable`].
     pub fn set_uncancellable(&mut self) -> bool {
         self.promise.as_mut().is_none_or(Promise::set_uncancellable)
     }
 
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.promise.as_ref().is_some_and(Promise::is_cancelled)
@@ -207,7 +207,7 @@ impl<T: Send + 'static> ProgressiveFuture<T> {
     }
 }
 
-/// The plain future, to be awaited or joined. Progress listeners stay.
+/// Returns the plain future, to be awaited or joined. Progress listeners stay.
 impl<T: Send + 'static> IntoFuture for ProgressiveFuture<T> {
     type Output = Result<T, Error>;
     type IntoFuture = PromiseFuture<T>;
@@ -233,8 +233,8 @@ impl<T: Send + 'static> DerefMut for ProgressiveFuture<T> {
 
 type ProgressListener = Box<dyn FnMut(Progress) + Send>;
 
-/// Written by the promise's thread, drained on the executor; listeners are out of the lock while
-/// they run.
+/// Progress on its way to the listeners. Written by the promise's thread, delivered on the executor; no lock is
+/// held while listeners run.
 struct ProgressReports {
     executor: ExecutorId,
     state: Mutex<ProgressQueue>,
@@ -245,12 +245,12 @@ struct ProgressQueue {
     listeners: Vec<(Origin, ProgressListener)>,
     waiting: VecDeque<Progress>,
     is_draining: bool,
-    /// The completion, when it comes from a progress listener.
+    /// The completion, if it was requested while progress was being delivered.
     after: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl ProgressReports {
-    /// Queues a report. `true`: the listeners are to be called, nobody has asked for it yet.
+    /// Queues a progress. Returns true if the caller must have the listeners called: no call is under way yet.
     fn push(&self, progress: Progress) -> bool {
         let mut state = self.state();
         let heard = !state.listeners.is_empty() || state.is_draining;
@@ -261,7 +261,7 @@ impl ProgressReports {
         heard && is_first
     }
 
-    /// Tells what is left to tell, then calls `complete`.
+    /// Delivers the remaining progress, then calls `complete`.
     fn finish(&self, complete: impl FnOnce() + Send + 'static) {
         self.state().after = Some(Box::new(complete));
         self.run_listeners();
@@ -270,7 +270,7 @@ impl ProgressReports {
     fn run_listeners(&self) {
         let mut state = self.state();
         if std::mem::replace(&mut state.is_draining, true) {
-            return; // A listener reported progress: the loop below it goes on.
+            return; // A listener reported progress: the outer call delivers it.
         }
         while let Some(progress) = state.waiting.pop_front() {
             let mut listeners = std::mem::take(&mut state.listeners);
@@ -295,7 +295,7 @@ impl ProgressReports {
     }
 }
 
-/// Reports travel to the executor as promises do; they are no part of theirs.
+/// Progress travels to the executor as promises do, although it is not a promise.
 type ProgressBlock = CountedBlock<ProgressReports, (), dyn ErasedPromise>;
 
 impl ErasedPromise for ProgressBlock {

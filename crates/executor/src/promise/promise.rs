@@ -1,4 +1,4 @@
-//! The writing end.
+//! The writing end of a promise.
 
 use std::any::Any;
 use std::fmt;
@@ -15,14 +15,14 @@ use crate::raw::slot::{SlotFiller, slot};
 use crate::report::guard::report;
 use crate::report::{Fault, UserCode};
 
-/// A promise and its future, whose listeners run on the executor with this id.
+/// Makes a promise and its future. Listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn promise<T: Send + 'static>(executor: ExecutorId) -> (Promise<T>, PromiseFuture<T>) {
     let created = Location::caller();
     pair(|| PromiseContext::new(executor, created))
 }
 
-/// A promise for a piece of work: created where the work came from.
+/// Makes a promise for a piece of work, with the work's source line as the place of its creation.
 #[track_caller]
 pub(crate) fn promise_for_work<T: Send + 'static>(
     executor: ExecutorId,
@@ -32,7 +32,7 @@ pub(crate) fn promise_for_work<T: Send + 'static>(
     pair(|| PromiseContext::new(executor, created))
 }
 
-/// The source line a piece of work came from: with a label in its place, the caller's.
+/// Returns the source line of an origin; the caller's, if the origin is a label.
 #[track_caller]
 pub(crate) fn source_line(origin: Origin) -> &'static Location<'static> {
     match origin.location() {
@@ -41,8 +41,8 @@ pub(crate) fn source_line(origin: Origin) -> &'static Location<'static> {
     }
 }
 
-/// A promise for the end of an executor or a group: it belongs to no dying loop, so its listeners run
-/// on the global executor, and it cannot be cancelled.
+/// Makes a promise for the termination of an executor or a group. Its listeners run on the global executor,
+/// because its own loop is ending, and it cannot be cancelled.
 #[track_caller]
 pub(crate) fn promise_for_termination(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
     let created = Location::caller();
@@ -62,8 +62,8 @@ fn pair<T: Send + 'static>(
 
 /// The end of a promise that completes it, once.
 ///
-/// The consuming forms (`set_…`) cannot be called twice; the `try_…` forms refuse the second call.
-/// A promise that is dropped uncompleted fails its future, naming where it was created.
+/// The consuming methods (`set_…`) cannot be called twice; the `try_…` methods refuse a second call. Dropping
+/// an uncompleted promise fails its future with an error that names where the promise was created.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -75,23 +75,23 @@ fn pair<T: Send + 'static>(
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Promise<T: Send + 'static> {
-    /// Gone once a consuming form has completed it: there is nothing left to look after.
+    /// `None` once a consuming method has completed the promise: the drop has nothing left to do.
     filler: Option<PromiseFiller<T>>,
 }
 
 impl<T: Send + 'static> Promise<T> {
-    /// Completes with a value. `false`: it had been cancelled, and the value is dropped.
+    /// Completes with a value. Returns false if it had been cancelled; the value is dropped then.
     #[inline]
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
 
-    /// Fails. `false`: it had been cancelled.
+    /// Fails. Returns false if it had been cancelled.
     pub fn set_failure(self, error: Error) -> bool {
         self.complete(Err(error))
     }
 
-    /// Completes with a result. `false`: it had been cancelled.
+    /// Completes with a result. Returns false if it had been cancelled.
     #[inline]
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
         self.filler.take().is_some_and(|mut filler| fill(&mut filler, outcome).is_ok())
@@ -100,7 +100,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes with a value, or hands it back if the promise was completed or cancelled before.
     ///
     /// # Errors
-    /// The value, if it was too late.
+    /// The value, if the promise was completed or cancelled before.
     pub fn try_success(&mut self, value: T) -> Result<(), T> {
         self.try_complete(Ok(value)).map_err(|back| match back {
             Ok(value) => value,
@@ -111,7 +111,7 @@ impl<T: Send + 'static> Promise<T> {
     /// Fails, or hands the error back if the promise was completed or cancelled before.
     ///
     /// # Errors
-    /// The error, if it was too late.
+    /// The error, if the promise was completed or cancelled before.
     pub fn try_failure(&mut self, error: Error) -> Result<(), Error> {
         self.try_complete(Err(error)).map_err(|back| match back {
             Err(error) => error,
@@ -122,31 +122,31 @@ impl<T: Send + 'static> Promise<T> {
     /// Completes with a result, or hands it back if the promise was completed or cancelled before.
     ///
     /// # Errors
-    /// The result, if it was too late.
+    /// The result, if the promise was completed or cancelled before.
     pub fn try_complete(&mut self, outcome: Result<T, Error>) -> Result<(), Result<T, Error>> {
         fill(self.filler_mut(), outcome)
     }
 
-    /// From here on `cancel` has no effect. `false`: it was cancelled before, do not start.
+    /// Makes the promise uncancellable. Returns false if it was cancelled before: do not start the work then.
     pub fn set_uncancellable(&mut self) -> bool {
         self.filler_mut().set_uncancellable()
     }
 
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.filler().is_cancelled()
     }
 
-    /// True if nobody will learn the outcome: the future was dropped, and no listener was added before.
+    /// True if the outcome has no observer: the future was dropped, and no listener was added before.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         let slot = self.filler().slot();
         slot.any().is_unique() && !slot.context.observers().needs_executor()
     }
 
-    /// Calls `f` if the future is cancelled: at once, on the thread that cancels (or here, if it
-    /// already was). A later call replaces the earlier one's closure.
+    /// Calls `f` if the future is cancelled: at once, on the thread that cancels, or here if it already was. A
+    /// later call replaces the closure of an earlier one.
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         let origin = Origin::here();
@@ -164,7 +164,8 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
-    /// Completes with what `f` returns, or with its panic. `false`: cancelled, `f` was not called.
+    /// Completes with the value that `f` returns, or with its panic. Returns false if it was cancelled; `f` is
+    /// not called then.
     pub(crate) fn run(mut self, what: UserCode, origin: Origin, f: impl FnOnce() -> T) -> bool {
         if !self.set_uncancellable() {
             return false;
@@ -173,13 +174,13 @@ impl<T: Send + 'static> Promise<T> {
         self.complete(outcome.map_err(|payload| report_panic(what, origin, payload)))
     }
 
-    /// Cancels it from this end: the work will not be done.
+    /// Cancels the promise from this end: the work will not be done.
     pub(crate) fn cancel(self) {
         let this = self.filler().slot().any();
         this.cancel(this);
     }
 
-    /// Completes as what it was derived from did: cancelled, if that was.
+    /// Completes with the outcome of the future it was derived from: cancelled, if that was.
     pub(crate) fn complete_like(self, outcome: Outcome<T>) {
         match outcome {
             Err(error) if error.is_cancelled() => self.cancel(),
@@ -222,7 +223,8 @@ fn fail_dropped_promise<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
     let _ = fill(filler, Err(ErrorKind::PromiseDropped { created }.into()));
 }
 
-/// Reports a panic and makes it an error: the future may be detached, and nobody look at it.
+/// Reports a panic and makes an error of it. Reported, because the future may be detached and the error never
+/// seen.
 pub(crate) fn report_panic(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
     let message = take_panic_message(payload);
     report(Fault::Panicked { what, origin, message: message.clone() });

@@ -1,4 +1,4 @@
-//! A future with several consumers.
+//! A future that can be cloned and awaited by several consumers.
 
 use std::fmt;
 use std::future::Future;
@@ -11,7 +11,7 @@ use super::observers::PromiseListener;
 use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 
-/// A future that many may wait for; each gets a clone of the outcome.
+/// A future with several consumers: each gets a clone of the outcome.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -27,7 +27,7 @@ use crate::raw::origin::Origin;
 #[must_use = "dropping a future detaches it"]
 pub struct SharedFuture<T: Clone + Send + 'static> {
     slot: PromiseRef<T>,
-    /// Under which this clone's waker is kept, once it was awaited.
+    /// The key of this clone's waker, once it was polled.
     key: Option<u64>,
 }
 
@@ -36,19 +36,20 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         Self { slot, key: None }
     }
 
-    /// Whether it has completed, in whatever way.
+    /// True once it has completed: with a value, an error or a cancel.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.slot.is_done()
     }
 
-    /// Whether it was cancelled.
+    /// True if it was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.slot.is_cancelled()
     }
 
-    /// Cancels it for all, unless it has completed or can no longer be cancelled.
+    /// Cancels it for all consumers, unless it has completed or can no longer be cancelled. Returns whether it
+    /// was cancelled by this call.
     pub fn cancel(&self) -> bool {
         let this = self.slot.any();
         this.cancel(this)
@@ -61,7 +62,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.add_listener(listener);
     }
 
-    /// The outcome, if it is there and nobody else is looking at it at this moment.
+    /// Returns a clone of the outcome, if it has completed and no other consumer holds the outcome at this
+    /// moment.
     #[must_use]
     pub fn try_get(&self) -> Option<Result<T, Error>> {
         self.slot.read(self.slot.context.observers()).ok()
@@ -76,7 +78,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.wait(None)
     }
 
-    /// Blocks until it has completed or the time is up.
+    /// Blocks until it has completed or the timeout is reached.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
@@ -84,7 +86,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.wait(Some(timeout))
     }
 
-    /// Blocks until the outcome is there.
+    /// Blocks until it has completed, and returns a clone of the outcome.
     ///
     /// # Errors
     /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.
@@ -99,7 +101,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
                     .check_may_block()
                     .map_err(|refused| Error::from(ErrorKind::from(refused)))?;
             }
-            // Free means: done, and no listener or other reader at it. Another may be faster.
+            // The lease is free if the promise has completed and no listener or reader holds it. Another reader
+            // may be faster.
             let free = |_: &_| self.slot.lease().map(drop);
             let _ = self.slot.block_until(None, free);
         }
@@ -125,7 +128,7 @@ impl<T: Clone + Send + 'static> Future for SharedFuture<T> {
                 });
                 let known = others.shared_wakers.iter_mut().find(|(k, _)| *k == key);
                 match known {
-                    // The old one is dropped when the lock is gone: a waker is the user's code.
+                    // The old waker is dropped after the lock is released: its drop is user code.
                     Some((_, known)) => {
                         spare = spare.map(|waker| std::mem::replace(known, waker));
                     }
@@ -147,8 +150,8 @@ impl<T: Clone + Send + 'static> Clone for SharedFuture<T> {
 }
 
 impl<T: Clone + Send + 'static> Drop for SharedFuture<T> {
-    /// Forgets this clone's waker: a long-lived future polled by many short-lived tasks must not
-    /// collect them.
+    /// Removes this clone's waker: a long-lived future that is polled by many short-lived tasks must not
+    /// collect wakers.
     fn drop(&mut self) {
         if let Some(key) = self.key {
             let mut observers = self.slot.context.observers();

@@ -40,7 +40,7 @@ pub(crate) struct Admission {
 /// The right to push exactly one command. Made by [`Admission`], spent by the inbox.
 ///
 /// Dropping an unspent permit returns its admission, because the code that makes the command may panic.
-#[must_use = "dropped, it gives its place back"]
+#[must_use = "dropping it returns its admission"]
 #[derive(Debug)]
 pub(crate) struct AdmissionPermit<'a> {
     admission: &'a Admission,
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn e07_a_closed_door_admits_nothing_and_keeps_the_count() {
+    fn e07_a_closed_queue_admits_nothing_and_keeps_the_count() {
         let admission = Admission::new(None);
         admission.admit_user().unwrap().spend();
         admission.admit_system().unwrap().spend();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn e08_a_permit_that_is_not_spent_gives_its_place_back() {
+    fn e08_an_unspent_permit_returns_its_admission() {
         for admission in [Admission::new(None), Admission::new(Some(1))] {
             drop(admission.admit_user().unwrap());
             drop(admission.admit_system().unwrap());

@@ -161,7 +161,7 @@ impl<C> Inbox<C> {
     }
 
     /// Announces a sleep, then looks for work once more: see [`WakeWord::announce_sleep`].
-    #[must_use = "if it sleeps, it has to wake up"]
+    #[must_use = "a loop that is asleep must be set awake"]
     pub(crate) fn announce_sleep(
         &self,
         until: Option<Nanos>,

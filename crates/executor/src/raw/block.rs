@@ -1,23 +1,23 @@
-//! A counted object behind one thin pointer: an `Arc` whose last part only the object itself knows.
+//! A reference-counted object behind one thin pointer: an `Arc` whose tail only the object's own type knows.
 //!
 //! ```text
 //!   Ref<H, D>  ──►┌────────┬───────┬──────┬───────┐
 //!   AnyRef<D>  ──►│ counts │ table │ head │ tail  │
 //!   WeakRef<D> ──►└────────┴───┬───┴──────┴───────┘
-//!                              └──► how to see it all as a D, and how to drop it
+//!                              └──► functions: convert to D, drop the contents
 //! ```
 //!
-//! - [`Ref`] knows the head's type, [`AnyRef`] not even that. Both are one word, whatever the tail is,
-//!   so an object can carry a tail that its users need not know of: a timer's closure behind its
-//!   promise, in one allocation.
-//! - What everybody may ask of the object is `D`, usually a `dyn Trait`. The function that gives it is
-//!   in the table, made together with the object, so it always fits.
-//! - One word counts: handles that keep the contents in the lower half, those that keep the memory
-//!   alone in the upper one. All that keep the contents are together one that keeps the memory.
-//! - Whoever finds itself the only handle there is frees the object without another atomic step:
-//!   nobody is left who could count.
-//! - The memory comes from the global allocator, or from the [`pool`] of the thread that made the object. There is
-//!   a table for either, so that whoever frees it knows which.
+//! - [`Ref`] knows the type of the head, [`AnyRef`] does not. Both are one word, whatever the tail is, so an
+//!   object can carry a tail that its users need not know: a timer's closure behind its promise, in one
+//!   allocation.
+//! - The interface of the object is `D`, usually a `dyn Trait`. The function that returns it is in the table,
+//!   which is made together with the object, so it always fits.
+//! - One word counts: strong handles, which keep the contents alive, in the lower half; weak handles, which
+//!   keep the memory, in the upper one. All strong handles together count as one weak handle.
+//! - A drop that finds its handle to be the only one frees the object without another atomic operation: no
+//!   other thread can count.
+//! - The memory comes from the global allocator, or from the [`pool`] of the thread that made the object. Each
+//!   has a table of its own, so that the thread that frees the memory knows which.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::fmt;
@@ -28,16 +28,16 @@ use std::ptr::NonNull;
 use super::pool;
 use crate::sync::{AtomicU64, Ordering};
 
-/// A handle that keeps the contents.
+/// One strong handle: it keeps the contents alive.
 const STRONG: u64 = 1;
-/// A handle that keeps the memory.
+/// One weak handle: it keeps the memory.
 const WEAK: u64 = 1 << 32;
-/// The one handle there is.
+/// The count of a single handle.
 const ONLY: u64 = STRONG + WEAK;
-/// More handles than this are leaked ones: the count is about to overflow.
+/// The limit on handles. Only leaked handles can reach it, before the count could overflow.
 const MAX_HANDLES: u64 = 1 << 31;
 
-/// The object.
+/// The object: header, head and tail.
 #[repr(C)]
 pub(crate) struct CountedBlock<H, T, D: ?Sized + 'static> {
     header: Header<D>,
@@ -45,13 +45,13 @@ pub(crate) struct CountedBlock<H, T, D: ?Sized + 'static> {
     tail: T,
 }
 
-/// What every block begins with.
+/// The begin of every block.
 struct Header<D: ?Sized + 'static> {
     counts: AtomicU64,
     table: &'static BlockTable<D>,
 }
 
-/// What only the block's own type knows.
+/// The functions and facts that only the block's own type knows.
 struct BlockTable<D: ?Sized + 'static> {
     as_dyn: unsafe fn(NonNull<Header<D>>) -> NonNull<D>,
     /// Drops head and tail, not the memory.
@@ -64,12 +64,12 @@ struct BlockTable<D: ?Sized + 'static> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Allocator {
     Global,
-    /// The pool of the thread that makes the block, or the global allocator if the block is too large. For blocks
-    /// that come and go by the thousand on one thread.
+    /// The pool of the thread that makes the block, or the global allocator if the block is too large. For
+    /// blocks that are made and dropped by the thousand on one thread.
     Pool,
 }
 
-/// How a block looks to those who do not know its type.
+/// Converts a block to its interface `D`, for handles that do not know its type.
 pub(crate) trait AsDyn<D: ?Sized> {
     fn as_dyn(&self) -> &D;
 }
@@ -86,7 +86,7 @@ where
         BlockTable { as_dyn, drop, layout, allocator }
     }
 
-    /// Allocates a block; returns its memory, and the table that goes with it.
+    /// Allocates a block. Returns its memory, and the table that goes with it.
     #[inline]
     fn allocate(allocator: Allocator) -> (NonNull<Self>, &'static BlockTable<D>) {
         let layout = const { Layout::new::<Self>() };
@@ -109,7 +109,7 @@ where
     }
 
     unsafe fn drop_contents(block: NonNull<Header<D>>) {
-        /// Dropped even if the head's destructors panic.
+        /// Drops the tail even if the head's destructor panics.
         struct DropTail<T>(*mut T);
         impl<T> Drop for DropTail<T> {
             fn drop(&mut self) {
@@ -122,7 +122,7 @@ where
         let tail = DropTail(unsafe { &raw mut (*this).tail });
         // SAFETY: as above.
         let head = unsafe { &raw mut (*this).head };
-        // SAFETY: the caller promises that nobody else can get at the contents, now or later.
+        // SAFETY: the caller promises that no other thread can reach the contents, now or later.
         unsafe { head.drop_in_place() };
         drop(tail);
     }
@@ -138,15 +138,15 @@ impl<H, T, D: ?Sized + 'static> CountedBlock<H, T, D> {
     }
 }
 
-/// A handle that knows the head.
+/// A strong handle that knows the type of the head.
 pub(crate) struct Ref<H, D: ?Sized + 'static> {
     any: AnyRef<D>,
     head: PhantomData<H>,
 }
 
 impl<H, D: ?Sized + 'static> Ref<H, D> {
-    /// A new object, and two handles to it. What it is made of is made where it stays: values made
-    /// before the memory is there would be moved in, at half the price of all the rest.
+    /// Makes an object and two handles to it. Its parts are made in place: values made before the allocation
+    /// would be moved in, at half the cost of everything else.
     #[inline]
     pub(crate) fn pair<T>(
         allocator: Allocator,
@@ -166,7 +166,7 @@ impl<H, D: ?Sized + 'static> Ref<H, D> {
         (handle(), handle())
     }
 
-    /// The same handle, for those who do not know the type.
+    /// Returns the same handle without the type of the head.
     pub(crate) fn any(&self) -> &AnyRef<D> {
         &self.any
     }
@@ -181,11 +181,11 @@ impl<H, D: ?Sized + 'static> Deref for Ref<H, D> {
 
     #[inline]
     fn deref(&self) -> &H {
-        // Whatever the tail is, header and head lie as they do before an empty one (`repr(C)`).
+        // Whatever the tail is, header and head have the same layout as before an empty tail (`repr(C)`).
         let block = self.any.block.cast::<CountedBlock<H, (), D>>().as_ptr();
         // SAFETY: made by `pair` with this H in it.
         let head = unsafe { &raw const (*block).head };
-        // SAFETY: this handle keeps the contents; nobody has a `&mut` to them.
+        // SAFETY: this handle keeps the contents alive; no `&mut` to them exists.
         unsafe { &*head }
     }
 }
@@ -205,29 +205,29 @@ impl<H, D: ?Sized + 'static> Clone for Ref<H, D> {
     }
 }
 
-/// A handle that knows the object by its face alone.
+/// A strong handle that knows the object by its interface alone.
 pub(crate) struct AnyRef<D: ?Sized + 'static> {
     block: NonNull<Header<D>>,
 }
 
-// SAFETY: `pair` takes only what is Send and Sync.
+// SAFETY: `pair` requires Send and Sync.
 unsafe impl<D: ?Sized> Send for AnyRef<D> {}
 // SAFETY: as above.
 unsafe impl<D: ?Sized> Sync for AnyRef<D> {}
-// SAFETY: as above; the head is one part of it.
+// SAFETY: as above; the head is a part of the object.
 unsafe impl<H, D: ?Sized> Send for Ref<H, D> {}
 // SAFETY: as above.
 unsafe impl<H, D: ?Sized> Sync for Ref<H, D> {}
 
 impl<D: ?Sized + 'static> AnyRef<D> {
-    /// A handle that does not keep the contents.
+    /// Returns a weak handle.
     pub(crate) fn downgrade(&self) -> WeakRef<D> {
         let before = self.header().counts.fetch_add(WEAK, Ordering::Relaxed);
         check_overflow(before >> 32);
         WeakRef { block: self.block }
     }
 
-    /// True if no other handle keeps the contents. Whoever has only a weak one may still become another.
+    /// True if there is no other strong handle. A weak handle may still be upgraded to one.
     pub(crate) fn is_unique(&self) -> bool {
         self.header().counts.load(Ordering::Acquire) & (WEAK - 1) == STRONG
     }
@@ -244,16 +244,16 @@ impl<D: ?Sized + 'static> Deref for AnyRef<D> {
     #[inline]
     fn deref(&self) -> &D {
         let as_dyn = self.header().table.as_dyn;
-        // SAFETY: the table is that of the block's type, and this handle keeps the contents.
+        // SAFETY: the table is that of the block's type, and this handle keeps the contents alive.
         let as_dyn = unsafe { as_dyn(self.block) };
-        // SAFETY: it was a reference a moment ago, and lives as long as the contents.
+        // SAFETY: it was just made from a reference, and lives as long as the contents.
         unsafe { as_dyn.as_ref() }
     }
 }
 
 impl<D: ?Sized + 'static> Clone for AnyRef<D> {
     fn clone(&self) -> Self {
-        // Relaxed, as whoever has a handle already sees the contents.
+        // Relaxed, because the owner of a handle already sees the contents.
         let before = self.header().counts.fetch_add(STRONG, Ordering::Relaxed);
         check_overflow(before & (WEAK - 1));
         Self { block: self.block }
@@ -263,12 +263,12 @@ impl<D: ?Sized + 'static> Clone for AnyRef<D> {
 impl<D: ?Sized + 'static> Drop for AnyRef<D> {
     #[inline]
     fn drop(&mut self) {
-        /// Given back even if a destructor panics.
+        /// Frees the memory even if a destructor panics.
         struct FreeOnDrop<D: ?Sized + 'static>(NonNull<Header<D>>);
         impl<D: ?Sized + 'static> Drop for FreeOnDrop<D> {
             #[inline]
             fn drop(&mut self) {
-                // SAFETY: nobody else has a handle, so nobody frees it but this.
+                // SAFETY: there is no other handle, so only this frees the memory.
                 unsafe { free(self.0) };
             }
         }
@@ -276,19 +276,19 @@ impl<D: ?Sized + 'static> Drop for AnyRef<D> {
         let drop_contents = header.table.drop;
         if header.counts.load(Ordering::Acquire) == ONLY {
             let _memory = FreeOnDrop(self.block);
-            // SAFETY: the only handle of any kind: nobody can get at the contents any more.
+            // SAFETY: the only handle of any kind: nothing else can reach the contents.
             return unsafe { drop_contents(self.block) };
         }
         if header.counts.fetch_sub(STRONG, Ordering::AcqRel) & (WEAK - 1) == STRONG {
-            // The handle to the memory that all of them were together.
+            // The weak handle that all strong ones were together.
             let _memory = WeakRef { block: self.block };
-            // SAFETY: the last handle that keeps the contents, and none can be made of a weak one.
+            // SAFETY: the last strong handle, and none can be made from a weak one.
             unsafe { drop_contents(self.block) };
         }
     }
 }
 
-/// A handle that keeps the memory, not the contents.
+/// A weak handle: it keeps the memory, not the contents.
 pub(crate) struct WeakRef<D: ?Sized + 'static> {
     block: NonNull<Header<D>>,
 }
@@ -299,7 +299,7 @@ unsafe impl<D: ?Sized> Send for WeakRef<D> {}
 unsafe impl<D: ?Sized> Sync for WeakRef<D> {}
 
 impl<D: ?Sized + 'static> WeakRef<D> {
-    /// A handle that keeps the contents, if they are still there.
+    /// Returns a strong handle, if the contents are still alive.
     pub(crate) fn upgrade(&self) -> Option<AnyRef<D>> {
         let counted = self.counts().fetch_update(Ordering::Acquire, Ordering::Relaxed, |counts| {
             check_overflow(counts & (WEAK - 1));
@@ -324,26 +324,26 @@ impl<D: ?Sized + 'static> Clone for WeakRef<D> {
 impl<D: ?Sized + 'static> Drop for WeakRef<D> {
     fn drop(&mut self) {
         if self.counts().fetch_sub(WEAK, Ordering::AcqRel) >> 32 == 1 {
-            // SAFETY: the last one that keeps the memory.
+            // SAFETY: the last handle that keeps the memory.
             unsafe { free(self.block) };
         }
     }
 }
 
-/// Gives the memory back. To be called once, when nobody else has a handle.
+/// Frees the memory. Must be called once, when no other handle exists.
 #[inline]
 unsafe fn free<D: ?Sized + 'static>(block: NonNull<Header<D>>) {
-    // SAFETY: the caller promises that the memory is still there.
+    // SAFETY: the caller promises that the memory is still allocated.
     let BlockTable { layout, allocator, .. } = *unsafe { block.as_ref() }.table;
     match allocator {
-        // SAFETY: `pair` took it from a pool, and nobody will look at it again.
+        // SAFETY: `pair` took it from a pool, and nothing will read it again.
         Allocator::Pool => unsafe { pool::give_back(block.cast()) },
         // SAFETY: `pair` allocated it with this layout.
         Allocator::Global => unsafe { dealloc(block.as_ptr().cast(), layout) },
     }
 }
 
-/// Half the range before the count would wrap: so many handles can only be leaked ones.
+/// Aborts at half the range before the count would wrap: only leaked handles can be so many.
 #[inline]
 fn check_overflow(handles: u64) {
     if handles >= MAX_HANDLES {
@@ -357,7 +357,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::Arc;
 
-    /// Its face is how many hold the token in its tail.
+    /// Returns how many references there are to the token in its tail.
     trait Count: Send + Sync {
         fn count(&self) -> usize;
     }
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_is_one_word_and_sees_head_and_face() {
+    fn a_handle_is_one_word_and_reaches_head_and_interface() {
         #[repr(align(64))]
         struct Aligned;
         assert_eq!(size_of::<Option<Ref<u8, dyn Count>>>(), size_of::<usize>());
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn the_contents_go_with_the_last_handle_that_keeps_them() {
+    fn the_contents_are_dropped_with_the_last_strong_handle() {
         for allocator in [Allocator::Global, Allocator::Pool] {
             let token = Arc::new(());
             let (one, other) =

@@ -1,8 +1,8 @@
-//! A closure that lives inside the queue.
+//! Closures that are stored inside of the queue.
 //!
-//! A closure that fits a few words is moved into the call itself; a larger one (or one with a larger alignment)
-//! is boxed and the call holds the pointer. Measured with the wake word, a boxed task costs two to three times an
-//! inline one on any queue: the allocation is the price, not the queue.
+//! A closure that fits a few words is stored inline; a larger one, or one with a larger alignment, is boxed and
+//! its pointer is stored. Measured with the wake word, a boxed task costs two to three times an inline one on
+//! any queue: the allocation is the cost, not the queue.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -17,7 +17,7 @@ pub(crate) struct InlineClosure<A: CallArgument, R: Default + 'static, const N: 
 
 type Words<const N: usize> = MaybeUninit<[usize; N]>;
 
-/// What the words hold is known only to these two functions.
+/// The two functions that know what the words hold.
 struct CallTable<A: CallArgument, R: 'static, const N: usize> {
     /// Moves the closure out of the words and calls it.
     run: for<'a> unsafe fn(*mut Words<N>, A::Input<'a>) -> R,
@@ -25,7 +25,7 @@ struct CallTable<A: CallArgument, R: 'static, const N: usize> {
     drop: unsafe fn(*mut Words<N>),
 }
 
-/// What a closure is called with: nothing, or a reference that lasts for the call.
+/// The argument of a closure: nothing, or a reference that lasts for the call.
 pub(crate) trait CallArgument: 'static {
     type Input<'a>;
 }
@@ -42,8 +42,8 @@ impl<T: 'static> CallArgument for ByRef<T> {
 }
 
 impl<A: CallArgument, R: Default + 'static, const N: usize> InlineClosure<A, R, N> {
-    /// The table of a call without a closure. There may be copies of it, which are not recognised: they cost a
-    /// call that does nothing.
+    /// The table of a spent call, which has no closure. There may be copies of it, which are not recognised:
+    /// they cost a call that does nothing.
     const SPENT: &'static CallTable<A, R, N> = &CallTable { run: Self::do_nothing, drop: |_| () };
 
     unsafe fn do_nothing(_: *mut Words<N>, _: A::Input<'_>) -> R {
@@ -55,8 +55,8 @@ impl<A: CallArgument, R: Default + 'static, const N: usize> InlineClosure<A, R, 
     where
         F: for<'a> FnOnce(A::Input<'a>) -> R + Send + 'static,
     {
-        // The words are written where they stay: a closure written word by word and then moved as a
-        // whole would have to wait for its own stores.
+        // The words are written in place: a closure that is written word by word and then moved as a whole
+        // would wait for its own stores.
         let mut call = Self { table: Self::SPENT, words: Words::uninit() };
         if fits::<F, N>() {
             // SAFETY: F fits the words in size and alignment; they are uninitialised, so nothing is
@@ -72,14 +72,14 @@ impl<A: CallArgument, R: Default + 'static, const N: usize> InlineClosure<A, R, 
         call
     }
 
-    /// Calls the closure where it is. If it panics the closure is gone all the same; a second run does nothing,
-    /// and returns the default.
+    /// Calls the closure in place. If it panics the closure is dropped too. A second run does nothing, and
+    /// returns the default.
     #[inline]
-    pub(crate) fn run(&mut self, given: A::Input<'_>) -> R {
+    pub(crate) fn run(&mut self, input: A::Input<'_>) -> R {
         let table = mem::replace(&mut self.table, Self::SPENT);
-        // SAFETY: the words hold what the table expects since `new`; the table is gone, so the
-        // closure is moved out exactly once.
-        unsafe { (table.run)(&raw mut self.words, given) }
+        // SAFETY: the words hold what the table expects since `new`; the table was replaced, so the closure is
+        // moved out exactly once.
+        unsafe { (table.run)(&raw mut self.words, input) }
     }
 }
 
@@ -87,44 +87,44 @@ impl<A: CallArgument, R: Default + 'static, const N: usize> Drop for InlineClosu
     #[inline]
     fn drop(&mut self) {
         if !ptr::eq(self.table, Self::SPENT) {
-            // SAFETY: the words hold what the table expects since `new`, and `run` takes the table
-            // away, so this is the only move out.
+            // SAFETY: the words hold what the table expects since `new`, and `run` replaces the table, so this
+            // is the only move out.
             unsafe { (self.table.drop)(&raw mut self.words) };
         }
     }
 }
 
-/// A closure that is called once with a reference to a `T`: a command of a layer above. One of up to
-/// two words allocates nothing.
+/// A closure that is called once with a reference to a `T`: a command of a layer above. A closure of up to two
+/// words allocates nothing.
 pub struct InlineCall<T: 'static> {
     call: ReferenceCall<T>,
-    /// Crosses threads as a boxed closure would: the words alone would be shared too.
+    /// Send and Sync as for a boxed closure: the words alone would be Sync too.
     _as: PhantomData<BoxedCall<T>>,
 }
 
 type BoxedCall<T> = Box<dyn FnOnce(&T) + Send>;
 
-/// How many words of a command are stored inline: an `Arc` and a `Box`, or two tokens. One more, and an entry of
-/// a loop's queue would be larger than a task.
+/// How many words of a command are stored inline: an `Arc` and a `Box`, or two tokens. With one more, an entry
+/// of a loop's queue would be larger than a task.
 const COMMAND_WORDS: usize = 2;
 
 type ReferenceCall<T> = InlineClosure<ByRef<T>, (), COMMAND_WORDS>;
 
 impl<T: 'static> InlineCall<T> {
-    /// Makes a call of a closure that fits, which is checked when the program is compiled.
+    /// Stores a closure that fits inline, which is checked at compile time.
     ///
     /// ```
     /// use waterwheel_executor::engine::InlineCall;
     ///
     /// let two = [1_usize, 2];
-    /// InlineCall::new(move |given: &usize| assert_eq!(two.iter().sum::<usize>(), *given)).call(&3);
+    /// InlineCall::new(move |input: &usize| assert_eq!(two.iter().sum::<usize>(), *input)).call(&3);
     /// ```
     ///
     /// ```compile_fail
     /// use waterwheel_executor::engine::InlineCall;
     ///
     /// let three = [1_usize, 2, 3];
-    /// InlineCall::new(move |given: &usize| assert_eq!(three.iter().sum::<usize>(), *given)).call(&6);
+    /// InlineCall::new(move |input: &usize| assert_eq!(three.iter().sum::<usize>(), *input)).call(&6);
     /// ```
     #[inline]
     pub fn new<F: FnOnce(&T) + Send + 'static>(closure: F) -> Self {
@@ -132,7 +132,7 @@ impl<T: 'static> InlineCall<T> {
         Self { call: ReferenceCall::<T>::new(closure), _as: PhantomData }
     }
 
-    /// Makes a call of a closure of any size. One that does not fit is boxed.
+    /// Stores a closure of any size. One that does not fit is boxed.
     #[inline]
     pub fn of_any_size<F: FnOnce(&T) + Send + 'static>(closure: F) -> Self {
         Self { call: ReferenceCall::<T>::new(closure), _as: PhantomData }
@@ -142,7 +142,7 @@ impl<T: 'static> InlineCall<T> {
     #[inline]
     pub fn call(self, with: &T) {
         let mut call = ManuallyDrop::new(self);
-        // If the closure panics it is gone all the same, and there is nothing else to drop.
+        // If the closure panics it is dropped too, and there is nothing else to drop.
         call.call.run(with);
     }
 }
@@ -153,12 +153,12 @@ impl<T> fmt::Debug for InlineCall<T> {
     }
 }
 
-/// Whether the closure itself fits the words.
+/// True if the closure fits the words in size and alignment.
 const fn fits<F, const N: usize>() -> bool {
     size_of::<F>() <= size_of::<Words<N>>() && align_of::<F>() <= align_of::<Words<N>>()
 }
 
-/// The closure itself is in the words.
+/// The table of closures that are stored in the words.
 struct Inline<F, A, R, const N: usize>(PhantomData<(F, A, R)>);
 
 impl<F, A: CallArgument, R: 'static, const N: usize> Inline<F, A, R, N>
@@ -167,10 +167,10 @@ where
 {
     const TABLE: &'static CallTable<A, R, N> = &CallTable { run: Self::run, drop: Self::drop };
 
-    unsafe fn run(words: *mut Words<N>, given: A::Input<'_>) -> R {
+    unsafe fn run(words: *mut Words<N>, input: A::Input<'_>) -> R {
         // SAFETY: the caller promises that the words hold an F, to be moved out once.
         let closure = unsafe { words.cast::<F>().read() };
-        closure(given)
+        closure(input)
     }
 
     unsafe fn drop(words: *mut Words<N>) {
@@ -179,7 +179,7 @@ where
     }
 }
 
-/// A pointer to the boxed closure is in the first word.
+/// The table of closures whose pointer is stored in the first word.
 struct Boxed<F, A, R, const N: usize>(PhantomData<(F, A, R)>);
 
 impl<F, A: CallArgument, R: 'static, const N: usize> Boxed<F, A, R, N>
@@ -195,14 +195,14 @@ where
         unsafe { Box::from_raw(pointer) }
     }
 
-    unsafe fn run(words: *mut Words<N>, given: A::Input<'_>) -> R {
-        // SAFETY: passed on from the caller.
+    unsafe fn run(words: *mut Words<N>, input: A::Input<'_>) -> R {
+        // SAFETY: the caller's promise.
         let closure = unsafe { Self::take(words) };
-        closure(given)
+        closure(input)
     }
 
     unsafe fn drop(words: *mut Words<N>) {
-        // SAFETY: passed on from the caller.
+        // SAFETY: the caller's promise.
         drop(unsafe { Self::take(words) });
     }
 }

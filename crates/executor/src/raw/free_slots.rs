@@ -1,21 +1,21 @@
-//! The free slots of a growing table. Those just given back are taken first, then the lowest.
+//! The free slots of a growing table. Slots just given back are taken first, then the lowest.
 //!
 //! ```text
 //!   recent   [ 7 3 9 … ]              the slots given back last
 //!   summary  [ 1 0 1 1 … ]            a bit for each word: one of its slots is free
 //!              │
 //!   words    [ 0110… | 0000… | … ]    a bit for each slot: it is free, and not recent
-//!              └ segment ┘            slots whose memory comes and goes together
+//!              └ segment ┘            slots whose memory is allocated and freed together
 //! ```
 //!
-//! - A slot that was just given back is still in the processor's cache: where one timer goes for each that comes, no
-//!   other memory is touched.
-//! - Neighbours are taken in the order of their addresses, so that filling a table that was emptied in random order
-//!   walks forwards through memory. A stack of all free slots would hand them out in the order in which they were
-//!   given back, a cache miss each.
-//! - Low slots are reused before high ones, so that high segments become empty and can be released.
+//! - A slot that was just given back is still in the cache: while one timer is removed for each that is added,
+//!   no other memory is touched.
+//! - Neighbours are taken in the order of their addresses, so that filling a table that was emptied in random
+//!   order walks forwards through memory. A stack of all free slots would return them in the order in which
+//!   they were given back, a cache miss each.
+//! - Low slots are reused before high ones, so that high segments become empty and can be freed.
 
-/// How many of the slots given back last are kept apart. A loop clears as many cancelled timers at once.
+/// How many of the slots given back last are kept apart. A loop removes as many cancelled timers at once.
 const RECENT: usize = 64;
 
 /// A set of free slots. See the module's documentation.
@@ -85,7 +85,7 @@ impl FreeSlots {
         None
     }
 
-    /// Gives a slot back that was taken.
+    /// Gives back a slot that was taken.
     #[inline]
     pub(crate) fn give_back(&mut self, slot: u32) {
         self.free += 1;
@@ -104,14 +104,14 @@ impl FreeSlots {
         self.first_summary = self.first_summary.min(word / 64);
     }
 
-    /// Adds the recent slots to the others. To be called before a segment is asked whether it is free.
+    /// Adds the recent slots to the others. Must be called before a segment is asked whether it is free.
     pub(crate) fn flush_recent(&mut self) {
         for at in 0..std::mem::take(&mut self.recent_len) {
             self.set(self.recent[at]);
         }
     }
 
-    /// Makes the slots of a segment free. It must be the next new one, or one that was closed.
+    /// Makes the slots of a segment available. It must be the next new one, or one that was closed.
     pub(crate) fn open_segment(&mut self, segment: usize) {
         let (begin, end) = (segment * self.segment, (segment + 1) * self.segment);
         if self.words.len() < end {
@@ -127,13 +127,13 @@ impl FreeSlots {
         self.first_summary = self.first_summary.min(begin / 64);
     }
 
-    /// True while every slot of a segment is free, and none is recent. A closed one has none.
+    /// True while every slot of a segment is free and none is recent. False for a closed segment.
     pub(crate) fn is_segment_free(&self, segment: usize) -> bool {
         let words = &self.words[segment * self.segment..(segment + 1) * self.segment];
         words[0] == self.first_word && words[1..].iter().all(|word| *word == u64::MAX)
     }
 
-    /// Returns how many slots of a segment are taken or recent, of one that is open.
+    /// Returns how many slots of an open segment are taken or recent.
     pub(crate) fn taken_in_segment(&self, segment: usize) -> usize {
         let words = &self.words[segment * self.segment..(segment + 1) * self.segment];
         let free: u32 = words.iter().map(|word| word.count_ones()).sum();
@@ -141,7 +141,7 @@ impl FreeSlots {
         all - free as usize
     }
 
-    /// Makes the slots of a free segment unavailable: its memory is about to go.
+    /// Makes the slots of a free segment unavailable, before its memory is freed.
     pub(crate) fn close_segment(&mut self, segment: usize) {
         debug_assert!(self.is_segment_free(segment));
         for word in segment * self.segment..(segment + 1) * self.segment {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_slot_is_taken_first_but_for_those_that_just_came_back() {
+    fn recent_slots_are_taken_first_then_the_lowest() {
         let mut slots = FreeSlots::new(2, 1);
         assert_eq!(slots.take(), None);
         slots.open_segment(0);

@@ -1,8 +1,8 @@
 //! Where a piece of work came from, in one word.
 //!
-//! A task remembers the source line that submitted it, or a label if it was submitted through a
-//! labelled executor. One word, so that it costs a task eight bytes, and the loop can publish what
-//! it is doing right now with a single relaxed store ([`OriginCell`]).
+//! A task remembers the source line that submitted it, or a label if it was submitted through a labelled
+//! executor. One word, so that it costs a task eight bytes, and the loop can publish what it is doing with a
+//! single relaxed store ([`OriginCell`]).
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Origin {
     tagged: *const u8,
 }
 
-/// The low bit tells a label from a location: both types are word-aligned.
+/// The low bit distinguishes a label from a location: both types are word-aligned.
 const LABEL: usize = 1;
 const _: () = assert!(align_of::<Label>() > LABEL && align_of::<Location<'static>>() > LABEL);
 
@@ -44,14 +44,14 @@ enum Decoded {
 }
 
 impl Origin {
-    /// The source line of the caller.
+    /// Returns the source line of the caller.
     #[track_caller]
     #[must_use]
     pub fn here() -> Self {
         Self { tagged: ptr::from_ref(Location::caller()).cast() }
     }
 
-    /// A name of the user's own. Each distinct name is kept for the life of the process.
+    /// Returns a label of the user's own. Each distinct label is kept for the life of the process.
     #[must_use]
     pub fn labelled(name: &'static str) -> Self {
         static LABELS: LazyLock<Mutex<HashMap<&'static str, &'static Label>>> =
@@ -61,7 +61,7 @@ impl Origin {
         Self { tagged: ptr::from_ref(label).cast::<u8>().wrapping_add(LABEL) }
     }
 
-    /// The label, if it has one.
+    /// Returns the label, if it is one.
     #[must_use]
     pub fn label(self) -> Option<&'static str> {
         match self.decode() {
@@ -70,7 +70,7 @@ impl Origin {
         }
     }
 
-    /// The source line, unless a label stands in its place.
+    /// Returns the source line, unless it is a label.
     #[must_use]
     pub fn location(self) -> Option<&'static Location<'static>> {
         match self.decode() {
@@ -106,7 +106,7 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// A place for an origin that one thread writes and any may read.
+/// A cell for an origin that one thread writes and any thread may read.
 #[derive(Debug)]
 pub(crate) struct OriginCell {
     tagged: AtomicPtr<u8>,
@@ -124,7 +124,7 @@ impl OriginCell {
 
     #[inline]
     pub(crate) fn get(&self) -> Origin {
-        // Relaxed is enough: what the pointer leads to is immutable, and was there before the loop.
+        // Relaxed is enough: the target of the pointer is immutable, and was there before the loop.
         Origin { tagged: self.tagged.load(Ordering::Relaxed).cast_const() }
     }
 }

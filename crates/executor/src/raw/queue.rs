@@ -1,8 +1,8 @@
-//! The queue between threads: any number of producers, one consumer, no bound.
+//! The queue between threads: any number of producers, one consumer, unbounded (MPSC).
 //!
-//! A list of blocks of [`SLOTS`] slots. Producers claim a slot with one compare-and-swap of the tail
-//! index; the consumer owns its position and takes without any read-modify-write, so that the load
-//! of the next slot, whose cache line another core has just written, overlaps with whatever runs.
+//! A linked list of blocks of [`SLOTS`] slots. Producers claim a slot with one compare-and-swap of the tail
+//! index. The consumer owns its position and takes without any read-modify-write, so that the load of the next
+//! slot, whose cache line another core has just written, overlaps with the running task.
 //!
 //! ```text
 //!            cursor (the consumer's)                           tail (the producers')
@@ -13,21 +13,20 @@
 //!     once all are taken: kept as the spare, or freed
 //! ```
 //!
-//! An index counts slots, and one place more per block: `lap * LAP + offset`. At the offset `SLOTS`
-//! the tail says that the next block is being installed. The rules:
+//! An index counts slots, plus one position per block: `lap * LAP + offset`. At the offset `SLOTS` the tail
+//! says that the next block is being installed. The rules:
 //!
-//! 1. A slot belongs to the producer that claimed it, until it writes the block's lap into the slot's
-//!    `lap`; from then on to the consumer. A slot that is used again sees a later lap, so nothing is
-//!    ever reset.
-//! 2. Whoever claims the last slot of a block installs the next one, before it marks its slot: the
+//! 1. A slot belongs to the producer that claimed it until it writes the block's lap into the slot's `lap` (the
+//!    mark); from then on it belongs to the consumer. A reused slot gets a later lap, so nothing is ever reset.
+//! 2. The producer that claims the last slot of a block installs the next block before it marks its slot: a
 //!    consumer that finds the last slot full finds `next` too. Installing is exclusive.
-//! 3. A producer dereferences a block between its claim and its mark only, so the consumer that has
-//!    seen every mark is alone with the block, and may free it.
+//! 3. A producer dereferences a block only between its claim and its mark, so a consumer that has seen every
+//!    mark has exclusive access to the block, and may free it.
 //! 4. The cursor belongs to the [`QueueConsumer`], of which there is one at a time (`is_claimed`).
-//! 5. The spare is stored by the consumer when there is none, and removed by whoever installs when
-//!    there is one: no two threads ever write it at once.
-//! 6. The queue is not empty as soon as a slot is claimed. The consumer waits for a claimed slot to
-//!    be written, because whoever claimed it may rely on the consumer having seen it (`wake.rs`).
+//! 5. The spare block is stored by the consumer when there is none, and removed by the installing producer when
+//!    there is one: two threads never write it at once.
+//! 6. The queue counts as not empty as soon as a slot is claimed. The consumer waits until a claimed slot is
+//!    written, because its producer may rely on the consumer having seen the claim (`wake/wake_word.rs`).
 
 use std::fmt;
 use std::mem::MaybeUninit;
@@ -38,24 +37,24 @@ use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU64, Backoff, Ordering, UnsafeCell};
 
-/// Slots of a block. An entry of 40 bytes and its mark make a slot of 48, a block about 1.5 KiB.
+/// Slots of a block. An entry of 40 bytes and its mark make a slot of 48 bytes, and a block about 1.5 KiB.
 const SLOTS: u64 = if cfg!(any(loom, miri)) { 2 } else { 31 };
 
-/// How far ahead of its claim a producer asks for a slot's cache line: the consumer has it, and a
-/// store that waits for it holds up the next claim. Eight slots are six lines, some 200 ns of pushing.
+/// How far ahead of its claim a producer prefetches a slot's cache line: the consumer owns it, and a store that
+/// waits for it would delay the next claim. Eight slots are six cache lines, some 200 ns of pushing.
 const AHEAD: usize = 8;
 
-/// What an index moves by per block.
+/// The increment of an index per block.
 const LAP: u64 = SLOTS + 1;
 
-/// The tail before the first push: nobody has begun to install the first block.
+/// The tail before the first push: no producer has begun to install the first block.
 const NO_BLOCK: u64 = SLOTS;
 /// The tail while the first block is being installed.
 const INSTALLING_FIRST: u64 = LAP + SLOTS;
-/// The index of the first slot. Its lap is not 0, the mark of a slot that was never full.
+/// The index of the first slot. Its lap is not 0, which marks a slot that was never full.
 const FIRST: u64 = 2 * LAP;
 
-/// See the module's documentation.
+/// The queue. See the module's documentation.
 pub(crate) struct MpscQueue<T> {
     /// Written by producers, on a cache line of their own.
     tail: CachePadded<QueueTail<T>>,
@@ -67,12 +66,12 @@ pub(crate) struct MpscQueue<T> {
 
 struct QueueTail<T> {
     index: AtomicU64,
-    /// Where the slots of `index` are.
+    /// The block that holds the slots of `index`.
     block: AtomicPtr<QueueBlock<T>>,
 }
 
 struct QueueHead<T> {
-    /// The cursor's index, for everyone to read.
+    /// The cursor's index, for any thread to read.
     index: AtomicU64,
     is_claimed: AtomicBool,
     cursor: UnsafeCell<QueueCursor<T>>,
@@ -95,18 +94,18 @@ struct QueueBlock<T> {
 
 struct QueueSlot<T> {
     value: UnsafeCell<MaybeUninit<T>>,
-    /// The lap in which it was filled last.
+    /// The lap in which the slot was last filled.
     lap: AtomicU64,
 }
 
-// SAFETY: values move from one thread to another (T: Send) and are touched by one at a time, as the
-// rules above say; nobody holds a reference to a value in the queue, so T need not be Sync.
+// SAFETY: values move from one thread to another (T: Send) and are touched by one at a time, as the rules above
+// say; no thread holds a reference to a value in the queue, so T need not be Sync.
 unsafe impl<T: Send> Sync for MpscQueue<T> {}
 // SAFETY: as above; the queue owns its blocks.
 unsafe impl<T: Send> Send for MpscQueue<T> {}
 
 impl<T> MpscQueue<T> {
-    /// An empty one; the first block comes with the first push.
+    /// Creates an empty queue. The first push allocates the first block.
     pub(crate) fn new() -> Self {
         Self {
             tail: CachePadded::new(QueueTail {
@@ -123,7 +122,7 @@ impl<T> MpscQueue<T> {
         }
     }
 
-    /// Appends a value. Inlined, as is all between `execute` and here: a command passed on by memory
+    /// Appends a value. Inlined, as is everything between `execute` and here: a command passed through memory
     /// waits for its own stores.
     #[inline(always)]
     pub(crate) fn push(&self, value: T) {
@@ -135,7 +134,7 @@ impl<T> MpscQueue<T> {
                 index = self.wait_for_block(index, &backoff);
                 continue;
             }
-            // Stored before `index` was: this one, or a later one, and then the claim fails.
+            // Stored before `index` was: it is this block, or a later one, and then the claim fails.
             let block = self.tail.block.load(Ordering::Relaxed);
             let claim = self.tail.index.compare_exchange_weak(
                 index,
@@ -157,35 +156,36 @@ impl<T> MpscQueue<T> {
                 prefetch_for_write(later);
             }
             let slot = &block.slots[offset as usize];
-            // SAFETY: the claim makes the slot ours; it holds no value, the consumer took it.
+            // SAFETY: the claim makes the slot ours; it holds no value, because the consumer took it.
             slot.value.with_mut(|place| unsafe { place.write(MaybeUninit::new(value)) });
             slot.lap.store(index / LAP, Ordering::Release);
             return;
         }
     }
 
-    /// How many values are in it, those included that are being written; for anyone but the consumer
-    /// it may have changed already.
+    /// Returns how many values are queued, including those being written. On any thread but the consumer's it
+    /// may already be outdated.
     pub(crate) fn len(&self) -> usize {
         let head = self.head.index.load(Ordering::Relaxed);
         let tail = self.tail.index.load(Ordering::Relaxed);
         values_before(tail).saturating_sub(values_before(head)) as usize
     }
 
-    /// Whether nothing is in it, not even a claim. One side of the wake word's Dekker pair: claims are SeqCst, too.
+    /// True if the queue has neither a value nor a claim. One side of the wake word's Dekker pair: claims are
+    /// SeqCst too.
     pub(crate) fn is_empty(&self) -> bool {
         // The tail is behind while the next block is being installed.
         self.head.index.load(Ordering::Relaxed) >= self.tail.index.load(Ordering::SeqCst)
     }
 
-    /// The right to take; `None` while somebody else has it.
+    /// Returns the consuming end; `None` while another consumer exists.
     pub(crate) fn consumer(self: &Arc<Self>) -> Option<QueueConsumer<T>> {
         let is_claimed = self.head.is_claimed.swap(true, Ordering::Acquire);
         (!is_claimed).then(|| QueueConsumer { queue: self.clone() })
     }
 
-    /// The tail is at the end of its block, or there is none yet: sees to it that there is, or waits
-    /// for the one who does.
+    /// Installs the first block, or waits for the producer that installs the next one. Called when the tail is
+    /// at the end of its block, or there is no block yet. Returns the new tail index.
     #[cold]
     fn wait_for_block(&self, index: u64, backoff: &Backoff) -> u64 {
         let is_mine = index == NO_BLOCK
@@ -202,8 +202,8 @@ impl<T> MpscQueue<T> {
         self.tail.index.load(Ordering::Acquire)
     }
 
-    /// Puts a block at the end of the list. The caller has moved the tail to the offset `SLOTS`, so
-    /// nobody else does; `link` is what leads to the block, `index` its first slot's.
+    /// Appends a block to the list. The caller has moved the tail to the offset `SLOTS`, which makes it the
+    /// only one that installs. `link` points to the block, `index` is that of its first slot.
     #[cold]
     fn install(&self, link: &UnsafeCell<*mut QueueBlock<T>>, index: u64) {
         let mut block = self.spare.load(Ordering::Acquire);
@@ -212,7 +212,7 @@ impl<T> MpscQueue<T> {
         } else {
             self.spare.store(ptr::null_mut(), Ordering::Relaxed);
         }
-        // SAFETY: nobody else knows of the block yet.
+        // SAFETY: no other thread knows the block yet.
         unsafe { &*block }.slots.iter().take(AHEAD).for_each(prefetch_for_write);
         // SAFETY: installing is exclusive, and the consumer reads the link only after the last slot
         // was marked, or after the tail left `INSTALLING_FIRST`.
@@ -224,7 +224,7 @@ impl<T> MpscQueue<T> {
     /// Takes the first value, waiting for it to be written if it is only claimed.
     ///
     /// # Safety
-    /// The cursor must be this queue's, and the caller the one consumer.
+    /// The cursor must be this queue's, and the caller the only consumer.
     #[inline(always)]
     unsafe fn take(&self, cursor: &mut QueueCursor<T>) -> Option<T> {
         if cursor.block.is_null() {
@@ -260,28 +260,28 @@ impl<T> MpscQueue<T> {
         Some(value)
     }
 
-    /// As `is_empty`, but what it finds may be looked at.
+    /// Checks like `is_empty`, with Acquire: what it finds may be read.
     fn is_empty_for(&self, cursor: &QueueCursor<T>) -> bool {
         cursor.index >= self.tail.index.load(Ordering::Acquire)
     }
 
-    /// Keeps a block for the next one who installs, or frees it.
+    /// Keeps a block as the spare, or frees it.
     ///
     /// # Safety
-    /// Nobody else may know of the block any more.
+    /// No other thread may know the block any more.
     #[cold]
     unsafe fn retire(&self, block: *mut QueueBlock<T>) {
         if self.spare.load(Ordering::Relaxed).is_null() {
             self.spare.store(block, Ordering::Release);
         } else {
-            // SAFETY: it came from `allocate`, and the caller is the last to know of it.
+            // SAFETY: it came from `allocate`, and no other thread knows it.
             drop(unsafe { Box::from_raw(block) });
         }
     }
 }
 
 impl<T> Drop for MpscQueue<T> {
-    /// Drops what is left. Should one of them panic, the others are leaked.
+    /// Drops the remaining values. If one of them panics, the others are leaked.
     fn drop(&mut self) {
         let mut cursor = self.head.cursor.with_mut(|cursor| {
             // SAFETY: `&mut self`: there is no consumer and no producer.
@@ -294,7 +294,7 @@ impl<T> Drop for MpscQueue<T> {
         }
         for block in [cursor.block, self.spare.load(Ordering::Acquire)] {
             if !block.is_null() {
-                // SAFETY: it came from `allocate`; all others were retired before.
+                // SAFETY: it came from `allocate`; all other blocks were retired before.
                 drop(unsafe { Box::from_raw(block) });
             }
         }
@@ -327,7 +327,7 @@ impl<T> QueueSlot<T> {
         Self { value: UnsafeCell::new(MaybeUninit::uninit()), lap: AtomicU64::new(0) }
     }
 
-    /// Waits for whoever claimed it: between its claim and its mark there are a few instructions, and
+    /// Waits for the producer that claimed the slot: between its claim and its mark are a few instructions, and
     /// at the end of a block an allocation.
     #[cold]
     fn wait_for(&self, lap: u64) {
@@ -338,13 +338,13 @@ impl<T> QueueSlot<T> {
     }
 }
 
-/// The one that takes.
+/// The consuming end of a queue. There is one at a time.
 pub(crate) struct QueueConsumer<T> {
     queue: Arc<MpscQueue<T>>,
 }
 
 impl<T> QueueConsumer<T> {
-    /// The first value, waiting for it to be written if it is only claimed.
+    /// Takes the first value, waiting for it to be written if it is only claimed.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let queue = &*self.queue;
@@ -369,11 +369,11 @@ impl<T> fmt::Debug for MpscQueue<T> {
     }
 }
 
-/// Asks for the cache line of a place that will be written soon.
+/// Prefetches the cache line of a value that will be written soon.
 #[inline(always)]
 fn prefetch_for_write<T>(place: &T) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
-    // SAFETY: a hint: it reads and writes nothing.
+    // SAFETY: a hint, which reads and writes nothing.
     unsafe {
         std::arch::asm!(
             "prefetchw [{place}]",
@@ -385,7 +385,7 @@ fn prefetch_for_write<T>(place: &T) {
     let _ = place;
 }
 
-/// How many slots there are before an index.
+/// Returns how many slots there are before an index.
 fn values_before(index: u64) -> u64 {
     index / LAP * SLOTS + index % LAP
 }
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out_in_order_across_blocks() {
+    fn values_keep_their_order_across_blocks() {
         let (queue, mut consumer) = queue();
         assert_eq!(consumer.pop(), None);
         for round in 0..5 {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trickle_goes_through_two_blocks_for_ever() {
+    fn a_short_queue_reuses_two_blocks() {
         let (queue, mut consumer) = queue();
         let mut seen = Vec::new();
         for n in 0..10 * SLOTS {
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_dropped_with_the_queue() {
+    fn remaining_values_are_dropped_with_the_queue() {
         for count in [0, 1, SLOTS - 1, SLOTS, SLOTS + 1, 3 * SLOTS] {
             let alive = Arc::new(());
             let (queue, mut consumer) = queue();

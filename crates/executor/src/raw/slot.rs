@@ -1,4 +1,4 @@
-//! A value handed over once: the state word and the cell under every promise.
+//! A value handed over once: the state word and the cell of every promise.
 //!
 //! One [`SlotFiller`] (the promise) and one [`SlotTaker`] (its future) share a [`ValueSlot`]. The word decides
 //! who may touch the cell:
@@ -6,19 +6,19 @@
 //! | word | who may touch the cell |
 //! |---|---|
 //! | not DONE | the filler, through `&mut` |
-//! | DONE, not LISTENED | the taker, through `&mut`: nobody else can get at the value |
-//! | DONE and LISTENED | whoever holds the one [`ValueLease`] (the LEASED bit) |
+//! | DONE, not LISTENED | the taker, through `&mut`: no other thread can reach the value |
+//! | DONE and LISTENED | the holder of the one [`ValueLease`] (the LEASED bit) |
 //! | CANCELLED | the filler only, to take back what it was about to hand over |
 //!
-//! A slot may have work in its tail, which is then also the one that fills it: see
-//! [`work`](super::work), whose bit is CLAIMED.
+//! A slot may have work in its tail, which then also fills the slot: see [`work`](super::work), whose bit is
+//! CLAIMED.
 //!
-//! Filling writes the value first and then sets DONE in one step: a cancel in between is seen in
-//! the old word, and the value comes back out. So completing costs a single atomic
-//! read-modify-write, and completion, cancel and uncancellable each have exactly one winner.
+//! Filling writes the value first and then sets DONE in one step. A cancel in between is seen in the old word,
+//! and the value is taken out again. So completing costs a single atomic read-modify-write, and completion,
+//! cancel and uncancellable each have exactly one winner.
 //!
-//! WATCHED means "somebody is to be told": whoever sets it after DONE sees DONE, whoever sets DONE
-//! after it sees WATCHED, so one of the two always knows of the other.
+//! WATCHED means that there are observers to notify. A thread that sets it after DONE sees DONE, and a thread
+//! that sets DONE after it sees WATCHED, so one of the two always sees the other.
 
 use std::fmt;
 use std::ops::Deref;
@@ -32,24 +32,24 @@ pub(super) const DONE: u32 = 1;
 pub(super) const CANCELLED: u32 = 1 << 1;
 /// Cancelling is no longer possible.
 pub(super) const UNCANCELLABLE: u32 = 1 << 2;
-/// Somebody is to be told of the completion.
+/// There are observers to notify of the completion.
 pub(super) const WATCHED: u32 = 1 << 3;
-/// The value may be read by others than the taker: it is reached through a lease only.
+/// Others than the taker may read the value: it is reached through a lease only.
 const LISTENED: u32 = 1 << 4;
-/// Somebody holds the lease.
+/// The lease is held.
 const LEASED: u32 = 1 << 5;
-/// Somebody is at the work in the tail.
+/// The work in the tail is claimed.
 pub(super) const CLAIMED: u32 = 1 << 6;
 
-/// The shared part. `context` is whatever the two ends keep beside the value.
+/// The shared part. `context` is what the two ends keep beside the value.
 pub(crate) struct ValueSlot<V, S> {
     pub(super) word: AtomicU32,
     cell: UnsafeCell<Option<V>>,
     pub(crate) context: S,
 }
 
-// SAFETY: the value moves between threads (V: Send) but is only ever touched by one at a time, as
-// the table above says; no two threads hold a reference to it at once, so V need not be Sync.
+// SAFETY: the value moves between threads (V: Send) but is only ever touched by one at a time, as the table
+// above says; no two threads hold a reference to it at once, so V need not be Sync.
 unsafe impl<V: Send, S: Sync + Send> Sync for ValueSlot<V, S> {}
 // SAFETY: as above.
 unsafe impl<V: Send, S: Send> Send for ValueSlot<V, S> {}
@@ -57,21 +57,21 @@ unsafe impl<V: Send, S: Send> Send for ValueSlot<V, S> {}
 /// The end that completes. One per slot: not `Clone`.
 pub(crate) struct SlotFiller<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
-/// The end that takes. One per slot: not `Clone`.
+/// The end that takes the value. One per slot: not `Clone`.
 pub(crate) struct SlotTaker<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
-/// What the taker found.
+/// The outcome of [`SlotTaker::take`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TakeOutcome<V> {
     NotYet,
     Cancelled,
-    /// Others may be reading: go through [`ValueSlot::lease`].
+    /// Others may be reading: use [`ValueSlot::lease`].
     Listened,
-    /// `None` if it was taken before.
+    /// The value; `None` if it was taken before.
     Value(Option<V>),
 }
 
-/// Makes the two ends.
+/// Makes a slot and its two ends.
 #[inline]
 pub(crate) fn slot<V, S, D: ?Sized + 'static>(
     context: impl FnOnce() -> S,
@@ -97,12 +97,13 @@ impl<V, S> ValueSlot<V, S> {
         self.word.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// `Some(watched)` if this call cancelled: the caller must then tell the watchers, if any.
+    /// Cancels. Returns `Some(watched)` if this call cancelled: if `watched`, the caller must notify the
+    /// observers.
     pub(crate) fn cancel(&self) -> Option<bool> {
         self.cancel_from().map(|before| before & WATCHED != 0)
     }
 
-    /// Cancels; the word as it was before.
+    /// Cancels. Returns the previous word if this call cancelled.
     pub(super) fn cancel_from(&self) -> Option<u32> {
         let before = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
@@ -110,14 +111,14 @@ impl<V, S> ValueSlot<V, S> {
         before.ok()
     }
 
-    /// Hands the value over: see [`SlotFiller::fill`]. To be called by the one who may fill.
+    /// Hands the value over: see [`SlotFiller::fill`]. The caller must be the only one that may fill.
     #[inline]
     pub(super) unsafe fn fill(&self, value: V) -> Result<bool, V> {
         if self.is_done() {
             return Err(value);
         }
-        // SAFETY: not DONE (only the caller sets it, but for a cancel, after which nobody else
-        // touches the cell), and the caller is the only one who may fill.
+        // SAFETY: not DONE (only the caller sets it, except for a cancel, after which nothing else touches the
+        // cell), and the caller is the only one that may fill.
         self.cell.with_mut(|cell| unsafe { *cell = Some(value) });
         let before = self.word.fetch_or(DONE, Ordering::AcqRel);
         if before & CANCELLED == 0 {
@@ -127,21 +128,21 @@ impl<V, S> ValueSlot<V, S> {
         Err(unsafe { self.take_back() })
     }
 
-    /// A cancel came first: the value comes out again.
+    /// Takes the value out again: a cancel came first.
     #[cold]
     unsafe fn take_back(&self) -> V {
         debug_assert!(self.is_cancelled());
-        // SAFETY: CANCELLED: nobody but the one who fills touches the cell, and that is the caller.
+        // SAFETY: CANCELLED: only the one that fills touches the cell, and that is the caller.
         let back = self.cell.with_mut(|cell| unsafe { (*cell).take() });
         back.unwrap_or_else(|| unreachable!("just stored, and only the filler may take it"))
     }
 
-    /// Asks for the completion to be told. `true`: it is already there.
+    /// Marks the slot as observed. Returns true if it is already done.
     pub(crate) fn watch(&self) -> bool {
         self.word.fetch_or(WATCHED, Ordering::AcqRel) & DONE != 0
     }
 
-    /// The right to look at the value, if it is done and nobody else has it.
+    /// Claims the lease on the value, if the slot is done and the lease is free.
     pub(crate) fn lease(&self) -> Option<ValueLease<'_, V, S>> {
         let claimed = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             let free = word & (DONE | LISTENED | LEASED) == DONE | LISTENED;
@@ -152,15 +153,15 @@ impl<V, S> ValueSlot<V, S> {
 }
 
 impl<V, S, D: ?Sized + 'static> SlotFiller<V, S, D> {
-    /// Hands the value over. `Ok(watched)`: the caller must tell the watchers, if any. `Err`: it
-    /// was completed or cancelled before.
+    /// Hands the value over. Returns `Ok(watched)`: if `watched`, the caller must notify the observers. Returns
+    /// the value if the slot was completed or cancelled before.
     #[inline]
     pub(crate) fn fill(&mut self, value: V) -> Result<bool, V> {
         // SAFETY: `&mut self` is the only filler, and a slot that has one has no work that fills.
         unsafe { self.0.fill(value) }
     }
 
-    /// `true` if it cannot be cancelled from here on; `false` if it was cancelled before.
+    /// Makes the slot uncancellable. Returns false if it was cancelled before.
     pub(crate) fn set_uncancellable(&mut self) -> bool {
         let before = self.0.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             (word & DONE == 0).then_some(word | UNCANCELLABLE)
@@ -174,7 +175,7 @@ impl<V, S, D: ?Sized + 'static> SlotTaker<V, S, D> {
         Self(slot)
     }
 
-    /// Takes the value if it is there and nobody else can be reading it.
+    /// Takes the value, if it is there and no other thread can be reading it.
     #[inline]
     pub(crate) fn take(&mut self) -> TakeOutcome<V> {
         let word = self.0.word.load(Ordering::Acquire);
@@ -185,18 +186,18 @@ impl<V, S, D: ?Sized + 'static> SlotTaker<V, S, D> {
         } else if word & LISTENED != 0 {
             TakeOutcome::Listened
         } else {
-            // SAFETY: DONE, so the filler is through with it; not LISTENED, and only this taker
-            // can set that, so no lease exists; `&mut self` is the only taker.
+            // SAFETY: DONE, so the filler is done with it; not LISTENED, and only this taker can set that, so
+            // no lease exists; `&mut self` is the only taker.
             TakeOutcome::Value(self.0.cell.with_mut(|cell| unsafe { (*cell).take() }))
         }
     }
 
-    /// From here on the value is reached through leases only.
+    /// Makes leases the only way to the value from here on.
     pub(crate) fn listen(&mut self) {
         self.0.word.fetch_or(LISTENED, Ordering::AcqRel);
     }
 
-    /// The shared part, for those who reach the value through leases.
+    /// Returns the shared part, for code that reaches the value through leases.
     pub(crate) fn slot(&self) -> &Ref<ValueSlot<V, S>, D> {
         &self.0
     }
@@ -208,16 +209,16 @@ impl<V, S, D: ?Sized + 'static> SlotFiller<V, S, D> {
     }
 }
 
-/// The exclusive right to look at a completed value; given back when dropped.
+/// The exclusive right to a completed value. Released on drop.
 pub(crate) struct ValueLease<'a, V, S>(&'a ValueSlot<V, S>);
 
 impl<V, S> ValueLease<'_, V, S> {
-    /// Looks at the value; `None` if cancelled, or if it was taken.
+    /// Calls `look` with the value; with `None` if it was cancelled or taken.
     pub(crate) fn with<R>(&mut self, look: impl FnOnce(Option<&V>) -> R) -> R {
         if self.0.is_cancelled() {
             return look(None);
         }
-        // SAFETY: DONE and not CANCELLED: the filler is through; LEASED is ours, through `&mut`.
+        // SAFETY: DONE and not CANCELLED: the filler is done; LEASED is ours, through `&mut`.
         self.0.cell.with(|cell| look(unsafe { (*cell).as_ref() }))
     }
 
@@ -256,8 +257,8 @@ impl<V, S, D: ?Sized + 'static> Deref for SlotTaker<V, S, D> {
 impl<V, S> Drop for ValueSlot<V, S> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `&mut self`. Not left to the field: through the cell the models see that whoever
-        // wrote it is through.
+        // SAFETY: `&mut self`. Not left to the field's own drop: through the cell the models see that the
+        // writer is done.
         self.cell.with_mut(|cell| unsafe { *cell = None });
     }
 }
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn either_side_learns_of_the_other() {
+    fn completion_and_observer_see_each_other() {
         let (mut filler, taker) = slot::<u8, (), ()>(|| ());
         assert!(!taker.watch());
         assert_eq!(filler.fill(1), Ok(true));

@@ -1,19 +1,19 @@
-//! A task: a closure that lives inside the queue, with the place it came from.
+//! A task: a closure stored inside of the queue, with its origin.
 
 use std::fmt;
 
 use super::call::InlineClosure;
 use super::origin::Origin;
 
-/// A closure to run once, with the place it came from. Three words are inline: an `Arc` and a fat pointer, or a
-/// promise and two words of arguments. With the function table and the origin this makes a task of 40 bytes.
+/// A closure to run once, with its origin. Three words are inline: an `Arc` and a fat pointer, or a promise and
+/// two words of arguments. With the function table and the origin this makes a task of 40 bytes.
 pub(crate) struct Task {
     call: InlineClosure<(), bool, 3>,
     origin: Origin,
 }
 
 impl Task {
-    /// The closure says whether it did anything: one that finds itself cancelled does not.
+    /// Makes a task. The closure returns whether it did anything: one whose promise was cancelled does nothing.
     #[inline]
     pub(crate) fn new<F: FnOnce() -> bool + Send + 'static>(origin: Origin, closure: F) -> Self {
         Self { call: InlineClosure::new(|()| closure()), origin }
@@ -23,8 +23,8 @@ impl Task {
         self.origin
     }
 
-    /// Runs the closure where it is; whether it did anything. If it panics the closure is gone all
-    /// the same; a second call does nothing.
+    /// Runs the closure in place. Returns whether it did anything. If it panics the closure is dropped too. A
+    /// second call does nothing.
     #[inline]
     pub(crate) fn run(&mut self) -> bool {
         self.call.run(())

@@ -1,16 +1,16 @@
-//! Work that waits in the tail of its own promise: a timer's closure.
+//! Work in the tail of its own promise: a timer's closure.
 //!
-//! The slot's word says who may touch it:
+//! The slot's word says who may touch the work:
 //!
-//! | word | the work is there, and who may touch it |
+//! | word | who may touch the work, while it is there |
 //! |---|---|
-//! | neither DONE nor CLAIMED | nobody |
-//! | CLAIMED | whoever holds the one [`WorkClaim`], cancelled meanwhile or not; until it took it out |
-//! | CANCELLED, not CLAIMED before | whoever cancelled, who takes it out at once |
+//! | neither DONE nor CLAIMED | no thread |
+//! | CLAIMED | the holder of the one [`WorkClaim`], also if it is cancelled meanwhile; until it has taken the work out |
+//! | CANCELLED, not CLAIMED before | the thread that cancelled, which takes the work out at once |
 //!
-//! So it is moved out once, and nothing else need be written down about it. There is no other end
-//! that fills such a slot: whoever took the work out of a claim completes it ([`UnfilledSlot`]). Work that
-//! nobody takes out is never dropped: whoever keeps the block sees to it that somebody does.
+//! So the work is moved out once, and no other state is needed. Such a slot has no other end that fills it: the
+//! holder of a claim that took the work out completes it ([`UnfilledSlot`]). Work that is never taken out is
+//! never dropped: the owner of the block makes sure that it is taken out.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
 
@@ -18,20 +18,20 @@ use super::block::{Allocator, AnyRef, AsDyn, CountedBlock, Ref};
 use super::slot::{CANCELLED, CLAIMED, DONE, SlotTaker, UNCANCELLABLE, ValueSlot, WATCHED};
 use crate::sync::{Ordering, UnsafeCell};
 
-/// A tail with work in it, and what else is kept beside it.
+/// A tail with work in it, and what is kept beside the work.
 pub(crate) struct WorkTail<W, B> {
     work: UnsafeCell<MaybeUninit<W>>,
     pub(crate) extra: B,
 }
 
-// SAFETY: the work moves between threads (W: Send) but is only ever touched by one at a time, as the
-// table above says, so it need not be Sync.
+// SAFETY: the work moves between threads (W: Send) but is only ever touched by one at a time, as the table
+// above says, so it need not be Sync.
 unsafe impl<W: Send, B: Sync> Sync for WorkTail<W, B> {}
 
 impl<W, B> WorkTail<W, B> {
-    /// Moves the work out. To be called once, by the one who may touch it.
+    /// Moves the work out. Must be called once, by the thread that may touch the work.
     unsafe fn take(&self) -> W {
-        // SAFETY: the caller promises that it is there, and that nobody else touches it.
+        // SAFETY: the caller promises that the work is there, and that no other thread touches it.
         self.work.with_mut(|work| unsafe { work.cast::<W>().read() })
     }
 }
@@ -39,7 +39,7 @@ impl<W, B> WorkTail<W, B> {
 /// A slot with work in its tail.
 pub(crate) type WorkBlock<V, S, W, B, D> = CountedBlock<ValueSlot<V, S>, WorkTail<W, B>, D>;
 
-/// Makes the end that works and the end that takes.
+/// Makes a slot with work in its tail. Returns the handle for the work and the end that takes the value.
 pub(crate) fn slot_with_work<V, S, W, B, D: ?Sized + 'static>(
     allocator: Allocator,
     context: impl FnOnce() -> S,
@@ -55,13 +55,13 @@ where
 }
 
 impl<V, S, W, B, D: ?Sized + 'static> WorkBlock<V, S, W, B, D> {
-    /// The right to the work, for a while: it may still be cancelled meanwhile. `None`: it was
-    /// cancelled or completed, or somebody is at it.
+    /// Claims the work for a while: it may still be cancelled meanwhile. Returns `None` if it was cancelled or
+    /// completed, or is claimed.
     pub(crate) fn claim(&self) -> Option<WorkClaim<'_, V, S, W, B, D>> {
         self.claim_with(CLAIMED)
     }
 
-    /// The right to the work, for good: from here on it cannot be cancelled.
+    /// Claims the work and makes it uncancellable.
     pub(crate) fn claim_uncancellable(&self) -> Option<WorkClaim<'_, V, S, W, B, D>> {
         self.claim_with(CLAIMED | UNCANCELLABLE)
     }
@@ -73,37 +73,36 @@ impl<V, S, W, B, D: ?Sized + 'static> WorkBlock<V, S, W, B, D> {
         before.ok().map(|_| WorkClaim(self))
     }
 
-    /// As [`ValueSlot::cancel`]. The work comes out as well, unless it is claimed: then it is left to the
-    /// claim.
+    /// Cancels as [`ValueSlot::cancel`] does. Also takes the work out, unless it is claimed: then the claim's
+    /// holder does.
     pub(crate) fn cancel_work(&self) -> Option<(bool, Option<W>)> {
         let before = self.head().cancel_from()?;
-        // SAFETY: this call alone cancelled, and nobody had claimed it: it is there, it is ours, and
-        // nobody can claim what is DONE.
+        // SAFETY: this call alone cancelled, and the work was not claimed: it is there, it is ours, and work
+        // that is DONE cannot be claimed.
         let take = || unsafe { self.tail().take() };
         Some((before & WATCHED != 0, (before & CLAIMED == 0).then(take)))
     }
 }
 
-/// The exclusive right to the work of a slot, and to complete it.
+/// The exclusive right to the work of a slot, and to complete the slot.
 pub(crate) struct WorkClaim<'a, V, S, W, B, D: ?Sized + 'static>(&'a WorkBlock<V, S, W, B, D>);
 
 impl<'a, V, S, W, B, D: ?Sized + 'static> WorkClaim<'a, V, S, W, B, D> {
-    /// Works with the work where it is.
+    /// Calls `f` with the work in place.
     pub(crate) fn with<R>(&mut self, f: impl FnOnce(&mut W) -> R) -> R {
         // SAFETY: CLAIMED is ours, through `&mut`, and only what ends the claim takes it out.
         self.0.tail().work.with_mut(|work| f(unsafe { &mut *work.cast::<W>() }))
     }
 
-    /// Takes the work out; the slot is still to be filled.
+    /// Takes the work out. The slot is still to be filled.
     pub(crate) fn take(self) -> (W, UnfilledSlot<'a, V, S>) {
         let this = ManuallyDrop::new(self);
-        // SAFETY: CLAIMED is ours, and stays: nobody comes here again.
+        // SAFETY: CLAIMED is ours, and stays set: no other thread gets here.
         let work = unsafe { this.0.tail().take() };
         (work, UnfilledSlot(this.0.head()))
     }
 
-    /// Gives the right back. If it was cancelled meanwhile the work comes out: it is the caller's to
-    /// drop.
+    /// Releases the claim. Returns the work if it was cancelled meanwhile: the caller drops it.
     pub(crate) fn give_back(self) -> Option<W> {
         ManuallyDrop::new(self).end()
     }
@@ -113,7 +112,7 @@ impl<'a, V, S, W, B, D: ?Sized + 'static> WorkClaim<'a, V, S, W, B, D> {
         if before & CANCELLED == 0 {
             return None;
         }
-        // SAFETY: whoever cancelled found it claimed and left it; nobody can claim what is DONE.
+        // SAFETY: the thread that cancelled found it claimed and left it; work that is DONE cannot be claimed.
         Some(unsafe { self.0.tail().take() })
     }
 }
@@ -124,15 +123,14 @@ impl<V, S, W, B, D: ?Sized + 'static> Drop for WorkClaim<'_, V, S, W, B, D> {
     }
 }
 
-/// What was taken to be worked on: the slot waits for its outcome.
+/// A slot whose work was taken out, and which waits for its outcome.
 #[must_use]
 pub(crate) struct UnfilledSlot<'a, V, S>(&'a ValueSlot<V, S>);
 
 impl<V, S> UnfilledSlot<'_, V, S> {
-    /// As [`SlotFiller::fill`](super::slot::SlotFiller::fill).
+    /// Fills the slot: see [`SlotFiller::fill`](super::slot::SlotFiller::fill).
     pub(crate) fn fill(self, value: V) -> Result<bool, V> {
-        // SAFETY: the slot has no filler, and only the one claim, which is never given back, came to
-        // this.
+        // SAFETY: the slot has no filler, and this was made by its only claim, which is never released.
         unsafe { self.0.fill(value) }
     }
 }

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn r04_a_report_has_a_longest_length_whatever_is_in_it() {
+    fn r04_a_report_is_cut_off_at_the_longest_line() {
         const LONG: usize = if cfg!(miri) { 2 * MAX_LINE } else { 1_000_000 };
         assert_eq!(line("x".repeat(MAX_LINE)).len(), MAX_LINE);
         let cut = line("x".repeat(LONG));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn r04_a_report_says_how_many_before_it_were_not_shown() {
-        let told = OneLine::of(&Fault::Unhandled(String::from("no")), 7).to_string();
-        assert_eq!(told, "no (7 reports before this one were not shown)");
+        let line = OneLine::of(&Fault::Unhandled(String::from("no")), 7).to_string();
+        assert_eq!(line, "no (7 reports before this one were not shown)");
     }
 }

@@ -1,16 +1,16 @@
-//! The timers of a wheel that were cancelled and are still in it.
+//! The cancelled timers that are still in the wheel.
 //!
-//! A cancel on the loop drops the closure at once; taking the timer out of its list has time. Each of them needs
-//! memory that is seldom in the cache: the timer's links and body, then the links of its neighbours. A cancel
-//! that waited for these would take two to three times as long. So cancelled timers are noted here, the processor
-//! is asked for their memory while the caller goes on, and they are taken out together.
+//! A cancel on the loop drops the closure at once; taking the timer out of its list can wait. Taking it out
+//! needs memory that is seldom in the cache: the timer's links and body, then the links of its neighbours. A
+//! cancel that waited for these would take two to three times as long. So cancelled timers are recorded here,
+//! their memory is prefetched while the caller goes on, and they are taken out together.
 
-/// How many timers are noted before they are taken out: enough time for their memory to come, few enough to be
-/// still in the cache (64 × 128 bytes = 8 KiB).
+/// How many timers are recorded before they are taken out: enough time for their memory to arrive, few enough
+/// to be still in the cache (64 × 128 bytes = 8 KiB).
 const BATCH: usize = 64;
 
-/// How many timers are prefetched at a time. Finding out where a timer's memory is may itself miss the cache; for
-/// several timers side by side that is one wait.
+/// How many timers are prefetched at a time. Finding a timer's memory may itself miss the cache; for several
+/// timers side by side that is one wait.
 const GROUP: usize = 16;
 
 /// The slots of cancelled timers. See the module's documentation.
@@ -35,7 +35,7 @@ impl CancelledTimers {
         self.len == BATCH
     }
 
-    /// Notes a timer; there must be room. Returns whether a group is complete.
+    /// Records a timer; there must be room. Returns whether a group is complete.
     #[inline]
     pub(super) fn note(&mut self, slot: u32) -> bool {
         self.slots[self.len] = slot;
@@ -49,7 +49,7 @@ impl CancelledTimers {
         (last, &before[before.len().saturating_sub(GROUP)..])
     }
 
-    /// Takes all of them.
+    /// Takes all recorded slots.
     pub(super) fn take(&mut self) -> impl Iterator<Item = u32> + use<> {
         let slots = self.slots;
         slots.into_iter().take(std::mem::take(&mut self.len))

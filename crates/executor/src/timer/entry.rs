@@ -1,10 +1,10 @@
-//! One timer: a promise with a closure in its tail, shared by the loop that fires it and the future
-//! that cancels it.
+//! One timer: a promise with a closure in its tail, shared by the loop that fires it and the future that
+//! cancels it.
 //!
-//! Promise and closure are one allocation, under one word (`raw::work`), which says whose the closure
-//! is: the loop's to run it, or a cancel's to drop it. Cancelling goes through the future like every
-//! other cancel; whoever wins it drops the closure there, on the cancelling thread, and lets the loop
-//! clear the place in its wheel when it next has time.
+//! Promise and closure are one allocation, under one word (`raw::work`), which says who owns the closure: the
+//! loop to run it, or a cancel to drop it. A timer is cancelled through its future, like every promise. The
+//! cancel that wins drops the closure on the cancelling thread, and leaves it to the loop to take the timer out
+//! of its wheel later.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,8 +24,7 @@ use crate::raw::work::{UnfilledSlot, WorkBlock, slot_with_work};
 use crate::report::UserCode;
 use crate::report::guard::guard_drop;
 
-/// A timer in the hands of its loop. One that is dropped unfired takes its closure along and fails
-/// its future.
+/// A timer as its loop holds it. Dropping it unfired drops the closure and fails the future.
 pub(crate) struct TimerRef(AnyPromise);
 
 impl TimerRef {
@@ -33,17 +32,17 @@ impl TimerRef {
         self.timer().origin()
     }
 
-    /// Runs it, on the loop.
+    /// Runs the timer, on the loop.
     pub(crate) fn fire(&self, now: &dyn Fn() -> Nanos) -> Fired {
         self.timer().fire(&self.0, now)
     }
 
-    /// It will never fire: its future is cancelled, its closure goes.
+    /// Cancels a timer that will never fire: its future completes as cancelled, and its closure is dropped.
     pub(crate) fn cancel_unfired(&self) {
         self.timer().cancel_unfired(&self.0);
     }
 
-    /// Where it stands in the wheel of its loop. Used on the loop only.
+    /// Returns the timer's position in the wheel of its loop. Used on the loop only.
     pub(crate) fn wheel_position(&self) -> &WheelPosition {
         self.timer().wheel_position()
     }
@@ -65,7 +64,7 @@ impl fmt::Debug for TimerRef {
     }
 }
 
-/// Where a timer stands in the wheel of its loop.
+/// Returns a timer's position in the wheel of its loop.
 pub(crate) fn wheel_position_of(timer: &AnyPromise) -> &WheelPosition {
     timer_of(timer).wheel_position()
 }
@@ -74,18 +73,18 @@ fn timer_of(timer: &AnyPromise) -> &dyn ErasedTimer {
     timer.timer().unwrap_or_else(|| unreachable!("the promise was made as a timer"))
 }
 
-/// What came of firing a timer.
+/// The outcome of firing a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fired {
-    /// It was cancelled before.
+    /// The timer had been cancelled.
     Cancelled,
-    /// It ran, and is through.
+    /// The timer ran, and is done.
     Ran,
-    /// It ran, and wants to be fired again then.
+    /// The timer ran, and is to be fired again at this time.
     Again(Nanos),
 }
 
-/// A timer that runs once, and its future.
+/// Makes a timer that runs once, and its future.
 #[track_caller]
 pub(crate) fn one_shot<T, F>(
     (executor, allocator): (ExecutorId, Allocator),
@@ -99,7 +98,7 @@ where
     timer((executor, allocator), origin, OneShot(closure))
 }
 
-/// A timer that runs until it is cancelled or panics, and its future. First due at `due`.
+/// Makes a timer that runs until it is cancelled or panics, and its future. It is first due at `due`.
 #[track_caller]
 pub(crate) fn periodic<F: FnMut() + Send + 'static>(
     (executor, allocator): (ExecutorId, Allocator),
@@ -123,7 +122,7 @@ fn timer<T: Send + 'static, W: TimerWork<T>>(
     (TimerRef(worker), PromiseFuture::new(taker))
 }
 
-/// A timer, whatever its value and its closure.
+/// A timer of any value type and any closure type.
 pub(crate) trait ErasedTimer: Send + Sync {
     fn origin(&self) -> Origin;
 
@@ -131,7 +130,7 @@ pub(crate) trait ErasedTimer: Send + Sync {
 
     fn cancel_unfired(&self, this: &AnyPromise);
 
-    /// Its loop lets it go: if it is neither completed nor cancelled, it fails.
+    /// Fails the timer's future if it is neither completed nor cancelled: its loop drops the timer.
     fn fail_if_pending(&self, this: &AnyPromise);
 
     fn wheel_position(&self) -> &WheelPosition;
@@ -164,7 +163,7 @@ impl<T: Send + 'static, W: TimerWork<T>> ErasedTimer for TimerBlock<T, W> {
         if self.head().cancel().is_some_and(|has_observers| has_observers) {
             self.head().notify_cancelled(this);
         }
-        drop(claim.give_back()); // Last: its destructors may panic.
+        drop(claim.give_back()); // Last, because its destructors may panic.
     }
 
     fn fail_if_pending(&self, this: &AnyPromise) {
@@ -189,8 +188,8 @@ impl<T: Send + 'static, W: TimerWork<T>> ErasedPromise for TimerBlock<T, W> {
     }
 
     fn cancel(&self, this: &AnyPromise) -> bool {
-        // The place is in the block's second cache line. Loaded before the word is changed, both lines are fetched at
-        // once: loads after an atomic operation begin when that is done.
+        // The position is in the block's second cache line. Loading it before the word is changed fetches both
+        // lines at once: loads after an atomic operation start only when that is done.
         self.wheel_position().load();
         let Some((has_observers, work)) = self.cancel_work() else { return false };
         guard_drop(|| drop(work));
@@ -258,7 +257,7 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
         match claim.with(run) {
             Ok(due) => match claim.give_back() {
                 None => Fired::Again(due),
-                // Cancelled while it ran: that cancel left the closure to us. Later ones will not.
+                // Cancelled while it ran: that cancel left the closure to us. Later cancels will not.
                 Some(work) => {
                     drop(work);
                     Fired::Ran
@@ -268,15 +267,15 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
                 let (work, owed) = claim.take();
                 let error = report_panic(UserCode::Timer, timer.origin(), payload);
                 complete(timer.head(), this, owed, Err(error));
-                drop(work); // Last: its destructors may panic too.
+                drop(work); // Last, because its destructors may panic too.
                 Fired::Ran
             }
         }
     }
 }
 
-/// Where a timer stands in the wheel of its loop. An atomic only because the entry is shared: it is
-/// written and read on the loop.
+/// A timer's position in the wheel of its loop. An atomic only because the timer is shared: it is written and
+/// read on the loop.
 #[derive(Debug)]
 pub(crate) struct WheelPosition(AtomicU64);
 
@@ -291,7 +290,7 @@ impl WheelPosition {
         self.0.store(key.to_bits(), Ordering::Relaxed);
     }
 
-    /// Loads the place from memory.
+    /// Loads the position from memory.
     fn load(&self) {
         std::hint::black_box(self.0.load(Ordering::Relaxed));
     }

@@ -1,18 +1,18 @@
-//! How many timers of the user's may be pending at an executor (E13).
+//! The limit on pending timers of an executor (E13).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts timers between their scheduling and their end. Any thread schedules and cancels, so any thread
-/// counts; nothing else is published by it.
+/// Counts the pending timers. Any thread schedules and cancels, so any thread counts; nothing else is published
+/// by the count.
 #[derive(Debug)]
 pub(crate) struct TimerLimit {
     bound: usize,
     pending: AtomicUsize,
 }
 
-/// The place of one pending timer. A part of its closure, so that it goes when the timer fires for the last
-/// time, is cancelled, or is dropped: on whichever thread, and at once.
+/// The right to one pending timer. A part of the timer's closure, so that it is released when the timer fires
+/// for the last time, is cancelled, or is dropped: on any thread, and at once.
 #[derive(Debug)]
 pub(crate) struct TimerPermit(Arc<TimerLimit>);
 
@@ -21,10 +21,10 @@ impl TimerLimit {
         Arc::new(Self { bound, pending: AtomicUsize::new(0) })
     }
 
-    /// Makes room for one more timer.
+    /// Admits one more timer.
     ///
     /// # Errors
-    /// The bound, if there are as many.
+    /// The bound, if as many timers are pending.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<TimerPermit, usize> {
         let one_more = |pending| (pending < self.bound).then_some(pending + 1);
         match self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {

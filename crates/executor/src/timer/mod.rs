@@ -11,8 +11,8 @@
 //! - `wheel`: all timers of a loop by deadline, in lists; scheduling and cancelling take constant time.
 //! - `slab`: the table of the wheel's timers.
 //! - `tick_heap`: the timers whose tick has begun, in exact order.
-//! - `cancelled`: the timers that were cancelled and are still in the wheel.
-//! - `periodic`: when a repeating timer is due again.
+//! - `cancelled`: the cancelled timers that are still in the wheel.
+//! - `periodic`: when a repeating timer is due again. `limit`: how many timers may be pending.
 
 mod cancelled;
 pub(crate) mod entry;

@@ -1,24 +1,24 @@
-//! When a repeating timer is due again: the arithmetic, without a loop.
+//! When a repeating timer is due again, as arithmetic without a loop.
 
 use std::time::Duration;
 
 use crate::clock::Nanos;
 
-/// What a fixed-rate timer does when it was late by a whole period or more.
+/// What a fixed-rate timer does when it is late by a whole period or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
-    /// Every tick happens: late ones follow each other at once, until the schedule is caught up.
+    /// Every tick happens: late ones follow each other at once, until the schedule has caught up.
     #[default]
     CatchUp,
-    /// Ticks that were missed are left out; the schedule stays on its grid.
+    /// Missed ticks are left out; the schedule stays on its grid.
     Skip,
     /// The next tick comes a period after the late one; the grid moves.
     Delay,
 }
 
 impl MissedTicks {
-    /// The next tick of a schedule, after the one that was `due` has been served `now`; `None` for a period
-    /// of zero, whose ticks would never end.
+    /// Returns the next tick of a schedule, after the tick that was `due` was served at `now`. Returns `None`
+    /// for a period of zero, whose ticks would never end.
     #[must_use]
     pub fn next_tick(self, due: Nanos, now: Nanos, period: Duration) -> Option<Nanos> {
         let repeat = Repeat::Rate { period, missed: self };
@@ -26,12 +26,12 @@ impl MissedTicks {
     }
 }
 
-/// How a timer repeats. The period is above zero: whoever schedules one has looked.
+/// How a timer repeats. The period is above zero: scheduling checks that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
-    /// Ticks lie a period apart.
+    /// Ticks are a period apart.
     Rate { period: Duration, missed: MissedTicks },
-    /// A pause lies between the end of one run and the start of the next.
+    /// A pause separates the end of one run from the start of the next.
     Delay { pause: Duration },
 }
 
@@ -43,7 +43,7 @@ impl Repeat {
         }
     }
 
-    /// The next deadline, for a run that was due at `due` and has ended `now`.
+    /// Returns the next deadline, for a run that was due at `due` and ended at `now`.
     pub(crate) fn next(self, due: Nanos, now: Nanos) -> Nanos {
         match self {
             Repeat::Delay { pause } => now.plus(pause),

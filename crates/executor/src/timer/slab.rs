@@ -1,7 +1,7 @@
-//! The table of a wheel's timers: links and bodies, in segments, by slot.
+//! The table of a wheel's timers: links and bodies by slot, in segments.
 //!
 //! ```text
-//!   segments: [ ● ● ○ ● ]      ○ released after a burst
+//!   segments: [ ● ● ○ ● ]      ○ freed after a burst
 //!               │
 //!               ▼
 //!             ┌─────────────────────┬──────────────────────────────────┐
@@ -9,9 +9,9 @@
 //!             └─────────────────────┴──────────────────────────────────┘
 //! ```
 //!
-//! - Links are apart from bodies: taking a timer out of its list touches the links of its neighbours, and
-//!   eight of those fit a cache line.
-//! - A segment never moves, so a growing table copies nothing. A segment without timers can be released, so a
+//! - Links are apart from bodies: taking a timer out of its list touches the links of its neighbours, and eight
+//!   of those fit a cache line.
+//! - A segment never moves, so a growing table copies nothing. A segment without timers can be freed, so a
 //!   table shrinks after a burst although some timers stay.
 
 use crate::clock::Nanos;
@@ -21,7 +21,7 @@ use crate::raw::prefetch::prefetch;
 /// Slots in a segment: 4 KiB, more where the layer above has commands.
 const SEGMENT: usize = 128;
 
-/// Free slots that are kept in any case.
+/// Free slots that are always kept.
 const SPARE: usize = 16 * SEGMENT;
 
 /// The two neighbours of a timer, as its wheel numbers them.
@@ -34,7 +34,7 @@ pub(super) struct TimerLinks {
 #[derive(Debug)]
 pub(super) struct TimerBody<V> {
     pub(super) deadline: Nanos,
-    /// Distinguishes the timers that a slot has one after the other.
+    /// Distinguishes the timers that use a slot one after the other.
     pub(super) order: u32,
     pub(super) value: Option<V>,
 }
@@ -51,7 +51,7 @@ pub(super) struct TimerSlab<V> {
     segments: Vec<Option<Box<Segment<V>>>>,
     slots: FreeSlots,
     len: usize,
-    /// Slots given back since the last look for segments to release.
+    /// Slots given back since the last search for segments to free.
     given_back: usize,
 }
 
@@ -80,12 +80,12 @@ impl<V> TimerSlab<V> {
         self.len += 1;
         let body = &mut self.segment_mut(slot).bodies[slot % SEGMENT];
         (body.deadline, body.order) = (deadline, order);
-        // Forgotten, because it is known to be None: a look would wait for memory.
+        // Forgotten without a check, because it is known to be None: a check would wait for memory.
         std::mem::forget(body.value.replace(make(slot as u32)));
         slot as u32
     }
 
-    /// Takes a timer out; returns its deadline and its value.
+    /// Takes a timer out. Returns its deadline and its value.
     #[inline]
     pub(super) fn remove(&mut self, slot: u32) -> Option<(Nanos, V)> {
         let body = &mut self.segment_mut(slot as usize).bodies[slot as usize % SEGMENT];
@@ -96,14 +96,14 @@ impl<V> TimerSlab<V> {
         Some(taken)
     }
 
-    /// Returns the body in a slot, if that has memory.
+    /// Returns the body in a slot, if its segment is allocated.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&TimerBody<V>> {
         let segment = self.segments.get(slot as usize / SEGMENT)?.as_ref()?;
         Some(&segment.bodies[slot as usize % SEGMENT])
     }
 
-    /// Asks the processor for the links of a slot, if that has memory.
+    /// Prefetches the links of a slot, if its segment is allocated.
     #[inline]
     pub(super) fn prefetch_links(&self, slot: u32) {
         if let Some(Some(segment)) = self.segments.get(slot as usize / SEGMENT) {
@@ -111,7 +111,7 @@ impl<V> TimerSlab<V> {
         }
     }
 
-    /// Asks the processor for all that taking a timer out of its slot reads.
+    /// Prefetches everything that taking a timer out of its slot reads.
     #[inline]
     pub(super) fn prefetch(&self, slot: u32) {
         let segment = self.segment(slot as usize);
@@ -135,14 +135,14 @@ impl<V> TimerSlab<V> {
         &mut self.segment_mut(slot as usize).links[slot as usize % SEGMENT]
     }
 
-    /// True if much is free, and more was given back since the last look for segments to release than such a look
-    /// costs.
+    /// True if many slots are free, and more were given back since the last search for segments to free than
+    /// such a search costs.
     #[inline]
     pub(super) fn may_shrink(&self) -> bool {
         self.given_back >= SPARE + self.segments.len() && self.slots.free() > 2 * (self.len + SPARE)
     }
 
-    /// Releases segments without timers, the highest first. As many free slots as are in use stay, and the spare
+    /// Frees segments without timers, the highest first. Keeps as many free slots as are in use, and the spare
     /// ones.
     pub(super) fn shrink(&mut self) {
         self.given_back = 0;
@@ -165,7 +165,7 @@ impl<V> TimerSlab<V> {
     fn take_from_new_segment(&mut self) -> usize {
         let released = self.segments.iter().position(Option::is_none);
         let at = released.unwrap_or(self.segments.len());
-        // The wheel numbers its lists with what is left.
+        // The wheel numbers its lists with the remaining numbers.
         assert!(at < (u32::MAX / 2) as usize / SEGMENT, "two billion timers on one loop");
         let links = [TimerLinks { prev: 0, next: 0 }; SEGMENT];
         let body = |_| TimerBody { deadline: Nanos(0), order: 0, value: None };
@@ -188,7 +188,7 @@ impl<V> TimerSlab<V> {
         self.segments[slot / SEGMENT].as_mut().unwrap_or_else(|| gone())
     }
 
-    /// Returns how many segments have memory.
+    /// Returns how many segments are allocated.
     #[cfg(all(test, not(loom)))]
     pub(super) fn segments(&self) -> usize {
         self.segments.iter().flatten().count()

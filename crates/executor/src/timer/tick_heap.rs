@@ -1,11 +1,11 @@
 //! The timers whose tick has begun, in exact order: by deadline, then by arrival.
 //!
-//! A binary heap that reports the position of each of its timers, so that any of them can be taken out. It is small:
-//! the timers due within the current tick of the wheel, and late ones.
+//! A binary heap that reports the position of each of its timers, so that any of them can be taken out. It is
+//! small: it holds the timers due within the current tick of the wheel, and late ones.
 
 use crate::clock::Nanos;
 
-/// Nodes whose memory is kept (1024 × 24 bytes = 24 KiB).
+/// The capacity that is kept (1024 × 24 bytes = 24 KiB).
 const KEPT: usize = 1024;
 
 /// A heap of timers. Methods that move timers call `moved` with each slot and its new position.
@@ -57,7 +57,7 @@ impl TickHeap {
         }
     }
 
-    /// Releases memory that a burst has left.
+    /// Frees memory that a burst has left.
     pub(super) fn shrink(&mut self) {
         if self.heap.len() < KEPT / 2 {
             self.heap.shrink_to(KEPT);

@@ -11,22 +11,21 @@
 //!   heap:     the timers whose tick has begun, in exact order ──► due
 //! ```
 //!
-//! 1. `elapsed` is a tick (2²⁰ ns). A timer whose tick is not later is in the heap. Any other is in the list
-//!    of the highest digit in which its tick differs from `elapsed`: that digit is its level, the digit's
-//!    value its list. Hence lower levels are earlier than higher ones, and lists of a level are in order.
-//! 2. `elapsed` may move up to the beginning of the first list that has timers without any of them being
-//!    in the wrong list. To move further, the lists that have begun by then are emptied first and their
-//!    timers placed anew: each timer moves once for a jump, however far that is, and at most eight times in
-//!    its life.
+//! 1. `elapsed` is a tick (2²⁰ ns). A timer whose tick is not later is in the heap. Any other timer is in the
+//!    list of the highest digit in which its tick differs from `elapsed`: that digit is its level, the digit's
+//!    value its list. Hence lower levels are earlier than higher ones, and the lists of a level are in order.
+//! 2. `elapsed` may move up to the beginning of the first list that has timers, and every timer stays in the
+//!    right list. To move further, the lists that have begun by then are emptied first and their timers placed
+//!    again: each timer moves once per jump, however far that is, and at most eight times in its life.
 //! 3. Timers with equal deadlines are in the same list at any time, in the order of their scheduling: timers
-//!    are appended to lists, and moved from front to back. The heap keeps the order in which it gets them.
-//!    So timers fire in the order of deadlines, then of scheduling, and no number has to be kept for it.
-//! 4. Scheduling appends to a list and cancelling unlinks: constant time, however many timers wait. A timer in
-//!    the heap costs O(log n) of the few that are there.
-//! 5. `next` is the earliest deadline or a lower bound. A new timer lowers it; when the earliest timer goes, it
-//!    stays until [`refine`](TimerWheel::refine) is called, once before a sleep. That scans at most [`MAX_SCAN`]
-//!    timers; of a longer list it takes the earliest deadline that was ever put there. If that timer was
-//!    cancelled, the loop wakes up once for nothing, and places the list's timers anew.
+//!    are appended to lists, and moved from front to back. The heap keeps the order in which it gets them. So
+//!    timers fire in the order of deadlines, then of scheduling, without a stored sequence number.
+//! 4. Scheduling appends to a list and cancelling unlinks: constant time, however many timers are pending. A
+//!    timer in the heap costs O(log n) of the few that are there.
+//! 5. `next` is the earliest deadline or a lower bound. A new timer lowers it. When the earliest timer is
+//!    removed, it stays until [`refine`](TimerWheel::refine) is called, once before a sleep. That scans at most
+//!    [`MAX_SCAN`] timers; for a longer list it uses the earliest deadline that was ever put there. If that
+//!    timer was cancelled, the loop wakes up once in vain, and places the list's timers again.
 
 use super::cancelled::CancelledTimers;
 use super::slab::{TimerLinks, TimerSlab};
@@ -38,19 +37,19 @@ const TICK_BITS: u32 = 20;
 const DIGIT_BITS: u32 = 6;
 /// Lists in a level: one for each value of a digit.
 const LISTS: u32 = 1 << DIGIT_BITS;
-/// 20 bits in a tick and 8 digits of 6 bits are more than the 64 of a deadline.
+/// 20 bits in a tick and 8 digits of 6 bits are more than the 64 bits of a deadline.
 const LEVELS: u32 = 8;
-/// All lists. Links below this number name the end of a list, links from here on name slots.
+/// The number of all lists. Links below this number stand for the end of a list, links from here on for slots.
 const ENDS: u32 = LISTS * LEVELS;
-/// In place of the previous link: the timer is in the heap, and its next link is the position there.
+/// Stands in place of the previous link: the timer is in the heap, and its next link is the position there.
 const IN_HEAP: u32 = u32::MAX;
-/// The end of a chain of timers that are moved.
+/// The end of a chain of timers that are being moved.
 const NONE: u32 = u32::MAX;
 
-/// How many timers are scanned to find the earliest of a list. A turn that goes to sleep pays for it.
+/// How many timers are scanned to find the earliest of a list. A turn that goes to sleep pays for the scan.
 const MAX_SCAN: u32 = 32;
 
-/// Names a timer in the wheel of its loop.
+/// Identifies a timer in the wheel of its loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TimerKey {
     slot: u32,
@@ -71,7 +70,7 @@ impl TimerKey {
 #[derive(Debug)]
 pub(crate) struct TimerWheel<V> {
     slab: TimerSlab<V>,
-    /// Made with the first timer that needs one: there may be thousands of executors without timers.
+    /// Allocated with the first timer that needs a list: there may be thousands of executors without timers.
     lists: Box<[List]>,
     /// A bit for each list that has timers, by level.
     occupied: [u64; LEVELS as usize],
@@ -79,7 +78,7 @@ pub(crate) struct TimerWheel<V> {
     cancelled: CancelledTimers,
     elapsed: u64,
     next: Nanos,
-    /// `next` is the deadline of a timer that is gone, or memory can be released.
+    /// True if `next` is the deadline of a removed timer, or memory can be freed.
     is_stale: bool,
     /// How many timers were ever scheduled, wrapping.
     scheduled: u32,
@@ -88,9 +87,9 @@ pub(crate) struct TimerWheel<V> {
 /// The two ends of a list.
 #[derive(Clone, Copy, Debug)]
 struct List {
-    /// The last timer and the first one; this end itself, if the list is empty.
+    /// The last timer and the first one; the list's own number, if the list is empty.
     links: TimerLinks,
-    /// The earliest deadline that was put into the list since it was empty.
+    /// The earliest deadline that was put into the list since it was last empty.
     earliest: Nanos,
 }
 
@@ -115,27 +114,27 @@ impl<V> TimerWheel<V> {
         }
     }
 
-    /// Returns how many timers wait, without those that were cancelled.
+    /// Returns how many timers are pending, without cancelled ones.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slab.len() - self.cancelled.len()
     }
 
-    /// Returns the earliest deadline or a lower bound; the end of time without timers.
+    /// Returns the earliest deadline or a lower bound; [`Nanos::MAX`] without timers.
     #[inline]
     pub(crate) fn next(&self) -> Nanos {
         self.next
     }
 
-    /// True if `next` may be that of a timer that is gone or cancelled, or memory can be given back: to be seen to
-    /// before a sleep, by [`take_cancelled`](Self::take_cancelled) and [`refine`](Self::refine).
+    /// True if `next` may be the deadline of a removed or cancelled timer, or memory can be freed. Before a
+    /// sleep, [`take_cancelled`](Self::take_cancelled) and [`refine`](Self::refine) deal with that.
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || self.cancelled.len() > 0
     }
 
-    /// Finds the earliest deadline, or a lower bound if that would take long, and releases memory that a burst
-    /// has left.
+    /// Finds the earliest deadline, or a lower bound if that would take long, and frees memory that a burst has
+    /// left.
     #[cold]
     pub(crate) fn refine(&mut self) {
         self.is_stale = false;
@@ -152,8 +151,8 @@ impl<V> TimerWheel<V> {
         self.insert_with(now, deadline, |_| value)
     }
 
-    /// Inserts the value that `make` returns for its key. `now` need not be exact: the closer it is to the time,
-    /// the finer is the list.
+    /// Inserts the value that `make` returns for its key. `now` need not be exact: the closer it is to the
+    /// present, the finer is the list.
     #[inline]
     pub(crate) fn insert_with(
         &mut self,
@@ -170,21 +169,21 @@ impl<V> TimerWheel<V> {
         TimerKey { slot, order }
     }
 
-    /// Returns a timer, if it is still there.
+    /// Returns a timer, if it is still in the wheel.
     pub(crate) fn get(&self, key: TimerKey) -> Option<&V> {
         let body = self.slab.get(key.slot)?;
         body.value.as_ref().filter(|_| body.order == key.order)
     }
 
-    /// Takes a timer out, if it is still there.
+    /// Takes a timer out, if it is still in the wheel.
     #[inline]
     pub(crate) fn remove(&mut self, key: TimerKey) -> Option<V> {
         self.get(key)?;
         self.take(key.slot)
     }
 
-    /// Notes that a timer, which is there, was cancelled: it counts no more. Returns whether it is time to
-    /// [take out](Self::take_cancelled) those that were.
+    /// Records that a timer in the wheel was cancelled: it counts no more. Returns true when it is time to
+    /// [take out](Self::take_cancelled) the cancelled timers.
     #[inline]
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
         debug_assert!(self.get(key).is_some(), "{key:?} is gone");
@@ -194,8 +193,8 @@ impl<V> TimerWheel<V> {
         self.cancelled.is_full()
     }
 
-    /// Asks the processor for the memory of the last group of cancelled timers, and for the neighbours of the
-    /// group before, whose links have come meanwhile.
+    /// Prefetches the last group of cancelled timers, and the neighbours of the group before, whose links have
+    /// arrived meanwhile.
     fn prefetch_cancelled(&self) {
         let (last, before) = self.cancelled.last_groups();
         last.iter().for_each(|slot| self.slab.prefetch(*slot));
@@ -207,8 +206,8 @@ impl<V> TimerWheel<V> {
         }
     }
 
-    /// Takes the cancelled timers out, and puts them into `taken`. To be called when it is time, and before anything
-    /// else is taken out.
+    /// Takes the cancelled timers out, into `taken`. Must be called when it is time, and before anything else
+    /// is taken out.
     pub(crate) fn take_cancelled(&mut self, taken: &mut Vec<V>) {
         taken.extend(self.cancelled.take().filter_map(|slot| self.take(slot)));
     }
@@ -248,7 +247,7 @@ impl<V> TimerWheel<V> {
             self.links_mut(prev).next = next;
             self.links_mut(next).prev = prev;
             if prev == next {
-                self.empty_list(prev); // The end on both sides: it was the only timer.
+                self.empty_list(prev); // The end of the list on both sides: it was the only timer.
             }
         }
         let (deadline, value) = self.slab.remove(slot)?;
@@ -314,13 +313,13 @@ impl<V> TimerWheel<V> {
         self.lists = (0..ENDS).map(List::empty).collect();
     }
 
-    /// Notes that a list has no timers, and returns the links that it had.
+    /// Marks a list as empty, and returns the links that it had.
     fn empty_list(&mut self, list: u32) -> TimerLinks {
         self.occupied[(list / LISTS) as usize] &= !(1 << (list % LISTS));
         std::mem::replace(&mut self.lists[list as usize], List::empty(list)).links
     }
 
-    /// Returns the earliest list that has timers, and the tick with which it begins.
+    /// Returns the earliest list that has timers, and the tick at which it begins.
     fn first_list(&self) -> Option<(u32, u64)> {
         let level = self.occupied.iter().position(|lists| *lists != 0)? as u32;
         let digit = self.occupied[level as usize].trailing_zeros();

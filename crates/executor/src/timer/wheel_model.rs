@@ -1,4 +1,4 @@
-//! The wheel against a sorted map, over all distances.
+//! Compares the wheel with a sorted map, over all distances.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use crate::clock::Nanos;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Schedules so far from the present.
+    /// Schedules this far from the present.
     Schedule(u64),
-    /// Schedules with the deadline of one that was scheduled before.
+    /// Schedules with the deadline of an earlier timer.
     ScheduleWith(usize),
-    /// Cancels one of those scheduled so far, which may be gone.
+    /// Cancels one of the timers scheduled so far, which may be gone.
     Cancel(usize),
-    /// Cancels one of those scheduled so far as a loop does, with others later.
+    /// Cancels one of the timers scheduled so far as a loop does: recorded first, taken out later.
     CancelLater(usize),
-    /// Cancels the earliest.
+    /// Cancels the earliest timer.
     CancelFirst,
-    /// Lets time pass, and takes what is due.
+    /// Lets time pass, and takes the timers that are due.
     Pass(u64),
-    /// Lets time pass up to what the wheel says that the next deadline is, and takes what is due.
+    /// Lets time pass up to the wheel's next deadline, and takes the timers that are due.
     PassToNext,
-    /// Time has passed, but nobody has looked whether anything is due.
+    /// Lets time pass without a check for due timers.
     Late(u64),
-    /// A loop is about to sleep.
+    /// Refines the wheel, as a loop does before it sleeps.
     Refine,
 }
 
-/// Distances of every order of magnitude, down to none and up to the end of time.
+/// Distances of every order of magnitude, from zero to the end of the clock's range.
 fn distance() -> impl Strategy<Value = u64> {
     prop_oneof![
         1 => Just(0),
@@ -41,7 +41,7 @@ fn distance() -> impl Strategy<Value = u64> {
     ]
 }
 
-/// Distances that a clock can go without coming to the end of time at once.
+/// Distances that do not reach the end of the clock's range at once.
 fn pause() -> impl Strategy<Value = u64> {
     (8..64u32, any::<u64>()).prop_map(|(bits, any)| any >> bits)
 }
@@ -60,15 +60,15 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The wheel, and a sorted map that is given the same.
+/// The wheel, and a sorted map with the same timers.
 struct Both {
     wheel: TimerWheel<u64>,
     map: BTreeMap<(u64, u64), TimerKey>,
-    /// Cancelled and still in the wheel.
+    /// Cancelled timers that are still in the wheel.
     cancelled: Vec<u64>,
     all: Vec<(u64, u64, TimerKey)>,
     now: u64,
-    /// What the caller of the wheel last knew of the time.
+    /// The time that the caller of the wheel last read.
     known: u64,
 }
 
@@ -112,7 +112,7 @@ impl Both {
         let first = self.map.first_key_value().map_or(u64::MAX, |((deadline, _), _)| *deadline);
         assert_eq!(self.wheel.len(), self.map.len());
         assert!(self.wheel.next().0 <= first, "{:?} is beyond {first}", self.wheel.next());
-        // With so few in a list as here, what was looked for was found.
+        // With so few timers in a list, `refine` finds the exact deadline.
         if matches!(op, Op::Refine) && self.map.len() <= 32 {
             assert_eq!(self.wheel.next().0, first);
         }
@@ -127,7 +127,7 @@ impl Both {
 
     fn cancel(&mut self, (deadline, id, key): (u64, u64, TimerKey)) {
         if self.cancelled.contains(&id) {
-            return; // Its key is known to nobody any more.
+            return; // Its key is not in use any more.
         }
         let expected = self.map.remove(&(deadline, id)).map(|_| id);
         assert_eq!(self.wheel.get(key).copied(), expected);
@@ -160,7 +160,8 @@ impl Both {
         self.now = now.min(u64::MAX - 1);
         self.known = self.now;
         while let Some(id) = self.wheel.pop_due(Nanos(self.now)) {
-            let ((deadline, expected), _) = self.map.pop_first().expect("due, and there");
+            let ((deadline, expected), _) =
+                self.map.pop_first().expect("a timer that is due is in the map");
             assert!(deadline <= self.now, "early");
             assert_eq!(id, expected, "out of order");
         }
@@ -177,7 +178,7 @@ proptest! {
     })]
 
     #[test]
-    fn e13_the_wheel_does_as_a_sorted_map_does(
+    fn e13_the_wheel_behaves_like_a_sorted_map(
         begin in pause(),
         ops in prop::collection::vec(op(), 1..200),
     ) {
@@ -191,7 +192,7 @@ proptest! {
     }
 }
 
-/// Numbers that look random and are the same each time (xorshift).
+/// Returns numbers that look random and are the same in each run (xorshift).
 fn dice(state: &mut u64, limit: u64) -> u64 {
     *state ^= *state << 13;
     *state ^= *state >> 7;
@@ -200,11 +201,11 @@ fn dice(state: &mut u64, limit: u64) -> u64 {
 }
 
 #[test]
-fn e13_many_timers_grow_and_shrink_the_wheel_and_it_does_as_a_sorted_map_does() {
+fn e13_many_timers_grow_and_shrink_the_wheel_and_it_behaves_like_a_sorted_map() {
     let (mut both, mut state) = (Both::new(1 << 50), 0x5EED_CAFE);
     for round in 0..if cfg!(miri) { 2 } else { 6u64 } {
         for _ in 0..if cfg!(miri) { 50 } else { 5000 } {
-            // Seconds, as a server has them, with few distinct deadlines.
+            // Seconds, as on a server, with few distinct deadlines.
             both.perform(&Op::Schedule(dice(&mut state, 60_000) * 1_000_000));
         }
         let (rarely, steps) = (round % 2 == 0, if cfg!(miri) { 60 } else { 6000 });
@@ -259,7 +260,7 @@ fn e13_a_key_that_outlived_its_timer_finds_nothing() {
     assert_eq!(wheel.remove(second), Some('b'));
 }
 
-/// How often a loop wakes up for one timer after another: whenever the wheel says, until none is left.
+/// Counts how often a loop wakes up for its timers: whenever the wheel says so, until none is left.
 fn wake_ups(wheel: &mut TimerWheel<u64>) -> (usize, usize) {
     let (mut turns, mut fired) = (0, 0);
     while wheel.len() > 0 {
@@ -280,7 +281,7 @@ fn e13_a_loop_with_few_timers_wakes_up_for_each_of_them_and_no_more() {
     assert_eq!(wake_ups(&mut wheel), (30, 30));
 }
 
-/// More than a scan looks at; Miri is slow.
+/// More timers than a scan reads; fewer under Miri, which is slow.
 const LONG: u64 = if cfg!(miri) { 80 } else { 1000 };
 
 /// A wheel with many timers in one list of the third level, a microsecond apart.
@@ -292,7 +293,7 @@ fn long_list() -> (TimerWheel<u64>, Vec<TimerKey>) {
 }
 
 #[test]
-fn e13_a_long_list_costs_no_wake_up_beside_those_of_its_timers() {
+fn e13_a_long_list_costs_no_extra_wake_up() {
     let all = LONG as usize;
     assert_eq!(wake_ups(&mut long_list().0), (all, all));
 }

@@ -3,20 +3,20 @@
 //! One atomic word with three meanings:
 //!
 //! ```text
-//!   AWAKE = 0          the loop runs; whatever is queued will be seen before it sleeps
-//!   1 ..= MAX-1        the loop sleeps, at the longest until this deadline
-//!   FOREVER = MAX         the loop sleeps until somebody wakes it
+//!   AWAKE = 0          the loop runs; it looks at the queue before it sleeps
+//!   1 ..= MAX-1        the loop sleeps, until this deadline at the latest
+//!   FOREVER = MAX      the loop sleeps until it is woken
 //! ```
 //!
 //! ```text
 //!   producer                              loop
 //!   ────────                              ────
-//!   claim a place in the queue (SeqCst)   swap(deadline or FOREVER) (SeqCst)
+//!   claim a slot of the queue (SeqCst)    swap(deadline or FOREVER) (SeqCst)
 //!   write the work into it                re-check: claims (SeqCst),
 //!   load (SeqCst): asleep for too long?     after a fence(SeqCst) anything else
 //!   swap(AWAKE): was it still asleep?       some  → store(AWAKE), do not park
-//!     yes → unpark, I am the only one        none → park, then store(AWAKE)
-//!     no  → somebody else woke it
+//!     yes → unpark: only this producer does  none → park, then store(AWAKE)
+//!     no  → another producer woke it
 //! ```
 //!
 //! The two sides form a Dekker pair: either the loop's re-check sees the claim, or the producer sees the loop
@@ -103,7 +103,7 @@ impl WakeWord {
 
     /// Announces a sleep and looks for work once more, for a loop that is suspended instead of parked. If it is
     /// asleep, it sleeps until [`set_awake`](Self::set_awake).
-    #[must_use = "if it sleeps, it has to wake up"]
+    #[must_use = "a loop that is asleep must be set awake"]
     pub(crate) fn announce_sleep(
         &self,
         until: Option<Nanos>,
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn e10_a_later_timer_wakes_nobody() {
+    fn e10_a_later_timer_does_not_wake_the_loop() {
         asleep(Some(Nanos(100)), |word| {
             assert!(!word.claim_wake(Urgency::At(Nanos(100))));
             assert!(!word.claim_wake(Urgency::At(Nanos(101))));
@@ -163,12 +163,12 @@ mod tests {
     }
 
     #[test]
-    fn e09_lazy_work_wakes_nobody() {
+    fn e09_lazy_work_does_not_wake_the_loop() {
         asleep(None, |word| assert!(!word.claim_wake(Urgency::Lazy)));
     }
 
     #[test]
-    fn a_deadline_at_the_ends_of_the_clock_is_still_a_sleep() {
+    fn a_deadline_at_the_limits_of_the_clock_is_still_a_sleep() {
         asleep(Some(Nanos(0)), |word| assert!(word.claim_wake(Urgency::Now)));
         asleep(Some(Nanos::MAX), |word| assert!(word.claim_wake(Urgency::Now)));
     }

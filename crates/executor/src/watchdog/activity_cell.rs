@@ -2,10 +2,10 @@
 //! O02).
 //!
 //! ```text
-//!   sequence            how many changes there were ǀ idle, changing, or the kind of code that runs
-//!   outer, origin   the work_id of work that the loop itself called: the sequence it began with, its origin
-//!   inner, call_site  what runs inside of that, if something does
-//!   round           how many rounds have begun and ended: odd while one goes on
+//!   sequence          number of changes ǀ flags: idle, changing, ended, or the kind of code that runs
+//!   outer_id, origin  the outermost piece of work: the sequence word it began with, and its origin
+//!   inner, call_site  what runs inside of that, if anything does
+//!   round             number of begins and ends of rounds: odd while one is under way
 //! ```
 //!
 //! 1. Only the loop's thread writes, with plain loads and stores. For a pooled loop that is one thread after
@@ -80,7 +80,7 @@ pub(crate) struct RunningWork {
 }
 
 /// The activity that was published before, for [`ActivityCell::restore`].
-#[must_use = "it has to be given back"]
+#[must_use = "it must be given to `restore`"]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SavedActivity {
     flags: u64,
@@ -89,7 +89,7 @@ pub(crate) struct SavedActivity {
 }
 
 /// A piece of work that a loop has begun. It ends when this is dropped, also on unwind.
-#[must_use = "it ends when it is dropped"]
+#[must_use = "dropping it ends the activity"]
 #[derive(Debug)]
 pub struct ActivityGuard<'a>(&'a ActivityCell);
 
@@ -103,7 +103,7 @@ impl Drop for ActivityGuard<'_> {
 
 /// A round of short pieces of work that a loop does one after the other. It ends when this is dropped, also on
 /// unwind.
-#[must_use = "it ends when it is dropped"]
+#[must_use = "dropping it ends the activity"]
 #[derive(Debug)]
 pub struct RoundGuard<'a>(&'a ActivityCell);
 
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn o02_every_kind_of_code_comes_back_as_it_was_said() {
+    fn o02_every_kind_of_code_is_read_as_it_was_published() {
         let activity = ActivityCell::new();
         let origin = Origin::here();
         for what in UserCode::ALL {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn o02_a_round_is_seen_while_it_goes_on_and_each_has_its_number() {
+    fn o02_a_round_is_visible_while_it_lasts_and_has_its_own_number() {
         let activity = ActivityCell::new();
         assert_eq!(activity.round(), None);
         let round = activity.begin_round();
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn o02_what_is_inside_is_named_and_the_outside_comes_back() {
+    fn o02_nested_work_is_published_and_the_outer_work_restored() {
         let activity = ActivityCell::new();
         let [task, listener, handler] = ["task", "listener", "handler"].map(Origin::labelled);
         let begun = activity.begin(UserCode::Task, task);
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn o02_outside_of_anything_it_is_the_outermost_itself() {
+    fn o02_work_entered_on_an_idle_loop_is_the_outermost() {
         let activity = ActivityCell::new();
         let handler = Origin::labelled("handler");
         let nothing = activity.enter(UserCode::Handler, handler, Some(3));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn o02_a_station_is_found_by_what_is_published_until_it_is_gone() {
+    fn o02_a_call_site_is_found_by_its_published_value_until_it_is_dropped() {
         let call_site = CallSite::new("app", "line 7", "App", &["on_read", "write"]);
         let published = call_site.encode_call(1).unwrap();
         let place = CallSiteInfo::decode(published).unwrap();

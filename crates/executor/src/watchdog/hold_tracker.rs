@@ -97,7 +97,7 @@ impl Hold {
     fn finish(&self, now: Nanos) -> HoldStatus {
         match self.reports {
             0 => HoldStatus::Fine,
-            told => HoldStatus::Ended { held_for: now.since(self.since), nth: told + 1 },
+            reports => HoldStatus::Ended { held_for: now.since(self.since), nth: reports + 1 },
         }
     }
 }
@@ -139,16 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn o02_it_is_told_at_the_limit_and_whenever_the_time_has_doubled() {
+    fn o02_slow_work_is_reported_at_the_limit_and_whenever_the_time_has_doubled() {
         let at =
             [1000, 1099, 1100, 1199, 1200, 1399, 1400, 1799, 1800, 3000].map(|at| (at, busy(1)));
         use HoldStatus::Fine;
-        let told = [Fine, Fine, slow(100, 1), Fine, slow(200, 2), Fine, slow(400, 3), Fine];
-        assert_eq!(looks(&at), [&told[..], &[slow(800, 4), slow(2000, 5)]].concat());
+        let statuses = [Fine, Fine, slow(100, 1), Fine, slow(200, 2), Fine, slow(400, 3), Fine];
+        assert_eq!(looks(&at), [&statuses[..], &[slow(800, 4), slow(2000, 5)]].concat());
     }
 
     #[test]
-    fn o02_the_end_of_what_was_told_of_is_told() {
+    fn o02_the_end_of_reported_work_is_reported() {
         let seen = [
             (0, busy(1)),
             (150, busy(1)),
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn o02_many_short_pieces_and_rest_are_no_long_one() {
+    fn o02_many_short_pieces_are_not_one_slow_piece() {
         let short = (0..50).map(|at| (at * 90, busy(at))).collect::<Vec<_>>();
         assert!(looks(&short).iter().all(|verdict| *verdict == HoldStatus::Fine));
         let rest = (0..50).map(|at| (at * 90, ActivitySnapshot::Idle)).collect::<Vec<_>>();
@@ -176,46 +176,46 @@ mod tests {
     }
 
     #[test]
-    fn o02_a_blurred_look_forgets_nothing() {
+    fn o02_a_failed_read_keeps_the_start_time() {
         let seen = [(0, busy(1)), (150, ActivitySnapshot::Changing), (170, busy(1))];
         assert_eq!(looks(&seen), [HoldStatus::Fine, HoldStatus::Fine, slow(170, 1)]);
     }
 
     #[test]
-    fn o02_a_round_without_an_end_is_told_though_its_pieces_are_short() {
+    fn o02_a_long_round_of_short_pieces_is_reported() {
         let short = |at| (at, busy(at), Some(1));
         let in_the_driver = (220, ActivitySnapshot::Idle, Some(1));
         let seen =
             [short(0), short(60), short(120), in_the_driver, (230, ActivitySnapshot::Idle, None)];
-        let told = rounds(&seen).into_iter().map(|[piece, round]| {
+        let statuses = rounds(&seen).into_iter().map(|[piece, round]| {
             assert_eq!(piece, HoldStatus::Fine);
             round
         });
         use HoldStatus::Fine;
-        assert_eq!(told.collect::<Vec<_>>(), [Fine, Fine, slow(120, 1), Fine, over(230, 2)]);
+        assert_eq!(statuses.collect::<Vec<_>>(), [Fine, Fine, slow(120, 1), Fine, over(230, 2)]);
     }
 
     #[test]
-    fn o02_short_rounds_are_no_long_one() {
+    fn o02_short_rounds_are_not_one_long_round() {
         let seen: Vec<_> = (0..50).map(|at| (at * 90, busy(at), Some(2 * at + 1))).collect();
-        assert!(rounds(&seen).iter().all(|told| *told == [HoldStatus::Fine; 2]));
+        assert!(rounds(&seen).iter().all(|statuses| *statuses == [HoldStatus::Fine; 2]));
     }
 
     #[test]
-    fn o02_a_round_is_not_told_for_the_sake_of_one_slow_piece() {
+    fn o02_a_round_is_not_reported_for_one_slow_piece() {
         let slow_piece = |at| (at, busy(1), Some(1));
         let seen = [slow_piece(0), slow_piece(150), slow_piece(200), (210, busy(2), Some(1))];
         let rest = [(250, busy(3), Some(1)), (400, busy(4), Some(1)), (430, busy(5), Some(1))];
-        let told = rounds(&[&seen[..], &rest[..]].concat());
+        let statuses = rounds(&[&seen[..], &rest[..]].concat());
         let fine = HoldStatus::Fine;
         assert_eq!(
-            told[..4],
+            statuses[..4],
             [[fine, fine], [slow(150, 1), fine], [fine, fine], [over(210, 2), fine]]
         );
         assert_eq!(
-            told[4..],
+            statuses[4..],
             [[fine, fine], [fine, fine], [fine, slow(430, 1)]],
-            "the rest of it is"
+            "the rest of the round is reported"
         );
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   loop ──► activity: what it does, a few plain stores per task
 //!              ▲
-//!              │ looks every now and then                          ┌──► your callback,
+//!              │ looks at regular intervals                        ┌──► your callback,
 //!   one thread for all loops ──► the same piece of work for too long ──► or the loop's reporter
 //! ```
 //!
@@ -55,17 +55,17 @@ const LOOKS_PER_LIMIT: u32 = 4;
 /// use std::time::Duration;
 /// use waterwheel_executor::{EventExecutorGroup, Watchdog};
 ///
-/// let (tell, told) = mpsc::channel();
+/// let (sender, reports) = mpsc::channel();
 /// let watchdog = Watchdog::builder()
 ///     .limit(Duration::from_millis(10))
-///     .on_slow(move |work| drop(tell.send(work.to_string())))
+///     .on_slow(move |work| drop(sender.send(work.to_string())))
 ///     .build()?;
 /// let group = EventExecutorGroup::builder().threads(2).name("workers").watchdog(&watchdog).build()?;
 ///
-/// // Holds its executor until the watchdog has told of it.
-/// let stuck = group.next().labelled("sort everything").submit(move || told.recv())?;
-/// let heard = stuck.join()??;
-/// assert!(heard.starts_with("the task from sort everything has held the loop for"), "{heard}");
+/// // Holds its executor until the watchdog has reported it.
+/// let stuck = group.next().labelled("sort everything").submit(move || reports.recv())?;
+/// let report = stuck.join()??;
+/// assert!(report.starts_with("the task from sort everything has held the loop for"), "{report}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]

@@ -80,7 +80,7 @@ impl fmt::Display for SlowWork {
         let held_for = Duration::from_micros(held_for.as_micros().try_into().unwrap_or(u64::MAX));
         let comma = if activity.call_site.is_some() { "," } else { "" };
         if self.is_over {
-            write!(f, "{activity}{comma} has let go of the loop after {held_for:?}")?;
+            write!(f, "{activity}{comma} has released the loop after {held_for:?}")?;
         } else {
             write!(f, "{activity}{comma} has held the loop for {held_for:?}")?;
         }

@@ -1,25 +1,25 @@
-//! Memory for blocks of one size: taken on a thread, given back on any.
+//! Memory for blocks of one size: taken on one thread, given back on any.
 //!
 //! ```text
-//!   thread's Pool ──► chunk 0  ┌────────┬──────┬──────┬──────┐   256 KiB, aligned to as much:
-//!     free slots      chunk 1  │ header │ slot │ slot │ …    │   the address of a slot tells its chunk
+//!   thread's Pool ──► chunk 0  ┌────────┬──────┬──────┬──────┐   256 KiB, aligned to its size:
+//!     free slots      chunk 1  │ header │ slot │ slot │ …    │   so a slot's address gives its chunk
 //!     chunks          …        └───┬────┴──────┴──────┴──────┘
 //!                                  ▼
 //!                     Arc<ReturnList>: the slots that other threads gave back, as a linked list
 //! ```
 //!
-//! For timers: a loop has them by the thousand, of the same size, and takes and gives back most of them
+//! Used for timers: a loop has thousands of them, of the same size, and takes and gives back most of them
 //! itself. [`FreeSlots`] says which slot is taken first; `chunk` is the memory itself.
 //!
 //! Who touches what, when, by what right:
-//! 1. The pool and the free slots belong to the thread: it alone takes slots, and gives its own back without an
-//!    atomic operation.
-//! 2. A slot that is taken belongs to whoever has it. Another thread that gives it back adds it to
-//!    `ReturnList`; the pool collects those when it has no free slot left, and when it looks for chunks to free.
-//! 3. A chunk holds its pool's `ReturnList`. As long as it does, that address names one pool.
-//! 4. A pool that goes closes its `ReturnList`. From then on each of its chunks counts the slots that are missing,
-//!    and whoever brings the count to zero frees it: the pool adds all that are missing, each slot that comes back
-//!    subtracts one.
+//! 1. The pool and the free slots belong to the thread: it alone takes slots, and gives its own slots back
+//!    without an atomic operation.
+//! 2. A taken slot belongs to its holder. Another thread that gives it back adds it to the `ReturnList`; the
+//!    pool collects that list when it has no free slot left, and when it searches for chunks to free.
+//! 3. A chunk holds its pool's `ReturnList`. As long as it does, that address identifies the pool.
+//! 4. A pool that is dropped closes its `ReturnList`. From then on each of its chunks counts its outstanding
+//!    slots, and the thread that brings the count to zero frees the chunk: the pool adds the outstanding slots,
+//!    each slot that is given back subtracts one.
 
 mod chunk;
 #[cfg(all(test, not(loom)))]
@@ -37,7 +37,7 @@ use self::chunk::{
 use crate::raw::free_slots::FreeSlots;
 use crate::sync::per_thread;
 
-/// Free slots that are kept in any case: a chunk.
+/// Free slots that are always kept: a chunk.
 const SPARE: usize = SLOTS;
 
 per_thread! {
@@ -49,7 +49,8 @@ pub(crate) const fn fits(layout: Layout) -> bool {
     layout.size() <= SLOT && layout.align() <= ALIGN
 }
 
-/// Takes a slot of this thread's pool. `None` without memory, and while the thread's locals are torn down.
+/// Takes a slot of this thread's pool. Returns `None` without memory, and while the thread's locals are
+/// destroyed.
 #[inline]
 pub(crate) fn take() -> Option<NonNull<u8>> {
     POOL.try_with(|pool| pool.borrow_mut().take()).ok()?
@@ -58,23 +59,23 @@ pub(crate) fn take() -> Option<NonNull<u8>> {
 /// Gives a slot back to its pool.
 ///
 /// # Safety
-/// It was taken from a pool, nobody has given it back, and nobody will look at it again.
+/// The slot was taken from a pool, was not given back, and nothing will read it again.
 #[inline]
 pub(crate) unsafe fn give_back(slot: NonNull<u8>) {
     let give_back = |pool: &RefCell<Pool>| {
         let mut pool = pool.borrow_mut();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { pool.give_back_own(slot) }
     };
     if !POOL.try_with(give_back).unwrap_or(false) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         unsafe { give_back_elsewhere(slot) };
     }
 }
 
 /// Frees memory of this thread's pool that a burst of timers has left.
 pub(crate) fn shrink() {
-    // Err: the thread's locals are gone, and the pool with them.
+    // Err: the thread's locals are destroyed, and the pool with them.
     let _ = POOL.try_with(|pool| pool.borrow_mut().shrink());
 }
 
@@ -86,7 +87,7 @@ pub(crate) struct Pool {
     slots: FreeSlots,
     /// Slots that are taken, or given back and not collected.
     taken: usize,
-    /// Slots given back since the last look for chunks to free.
+    /// Slots given back since the last search for chunks to free.
     given_back: usize,
 }
 
@@ -104,17 +105,17 @@ impl Pool {
         };
         self.taken += 1;
         let chunk = self.chunks[slot / SLOTS]?;
-        // SAFETY: the chunk is listed, and the first numbers are never taken.
+        // SAFETY: the chunk is listed, and the reserved numbers are never taken.
         Some(unsafe { slot_of(chunk, slot % SLOTS) })
     }
 
-    /// Takes a slot back if it is of this pool; returns whether it is.
+    /// Takes a slot back if it belongs to this pool. Returns whether it does.
     ///
     /// # Safety
     /// As for [`give_back`].
     #[inline]
     pub(crate) unsafe fn give_back_own(&mut self, slot: NonNull<u8>) -> bool {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         let (chunk, at) = unsafe { locate_slot(slot) };
         // SAFETY: a chunk lives at least as long as one of its slots is taken, and its header is shared.
         let header = unsafe { chunk.as_ref() };
@@ -127,8 +128,8 @@ impl Pool {
         is_own
     }
 
-    /// Frees chunks without a taken slot, the highest first, if much is free. As many free slots as are taken stay,
-    /// and the spare ones.
+    /// Frees chunks without a taken slot, the highest first, if many slots are free. Keeps as many free slots
+    /// as are taken, and the spare ones.
     pub(crate) fn shrink(&mut self) {
         self.collect();
         let is_much = self.slots.free() > 2 * (self.taken + SPARE);
@@ -151,24 +152,24 @@ impl Pool {
         }
     }
 
-    /// Makes the slots free that other threads gave back.
+    /// Frees the slots that other threads gave back.
     fn collect(&mut self) {
         let last = self.returns.as_ref().map_or(ptr::null_mut(), |returns| returns.take_all());
         self.collect_list(last);
     }
 
-    /// Makes the slots of a list free.
+    /// Frees the slots of a list.
     fn collect_list(&mut self, mut last: *mut ReturnedSlot) {
         while let Some(slot) = NonNull::new(last) {
-            // SAFETY: the list was taken, and this slot is the last one of what is left of it.
+            // SAFETY: the list was taken, and this slot is the last one of the rest of it.
             last = unsafe { ReturnedSlot::before(slot) };
-            // SAFETY: it was linked into the returns of this pool, so it is of this pool, and came back.
+            // SAFETY: it was linked into the list of this pool, so it belongs to this pool, and was given back.
             let own = unsafe { self.give_back_own(slot.cast()) };
             debug_assert!(own);
         }
     }
 
-    /// Returns a slot where none was free: one that came back from another thread, or the first of a new chunk.
+    /// Returns a slot when none was free: one that another thread gave back, or the first of a new chunk.
     #[cold]
     fn refill(&mut self) -> Option<usize> {
         self.collect();
@@ -189,18 +190,18 @@ impl Pool {
     }
 }
 
-/// A slot in the hands of a model, which has no unsafe code.
+/// A slot for the models, which have no unsafe code.
 #[cfg(test)]
 pub(crate) struct LentSlot(NonNull<u8>);
 
-// SAFETY: a slot belongs to whoever has it.
+// SAFETY: a slot belongs to its holder.
 #[cfg(test)]
 unsafe impl Send for LentSlot {}
 
 #[cfg(test)]
 impl LentSlot {
     pub(crate) fn give_back_elsewhere(self) {
-        // SAFETY: taken from a pool by `lend`, and gone with this.
+        // SAFETY: taken from a pool by `lend`, and consumed by this.
         unsafe { give_back_elsewhere(self.0) };
     }
 }
@@ -209,7 +210,7 @@ impl LentSlot {
 #[cfg(test)]
 impl Pool {
     pub(crate) fn lend(&mut self) -> LentSlot {
-        LentSlot(self.take().expect("there is memory"))
+        LentSlot(self.take().expect("memory for a chunk"))
     }
 
     pub(crate) fn collect_returned(&mut self) {
@@ -220,7 +221,8 @@ impl Pool {
         self.taken
     }
 
-    /// Returns a function that counts the chunks that live, once the pool is gone: each holds its returns.
+    /// Returns a function that counts the chunks that are allocated once the pool was dropped: each holds the
+    /// list.
     pub(crate) fn chunks_alive(&self) -> impl Fn() -> usize + use<> {
         let returns = self.returns.clone();
         move || returns.as_ref().map_or(0, |returns| Arc::strong_count(returns) - 1)
@@ -235,11 +237,11 @@ impl Drop for Pool {
         for at in 0..self.chunks.len() {
             let Some(chunk) = self.chunks[at].take() else { continue };
             let taken = self.slots.taken_in_segment(at) as u32;
-            // SAFETY: so many slots are out, and the list of returns was closed above.
+            // SAFETY: this many slots were not given back, and the list was closed above.
             unsafe { abandon_chunk(chunk, taken) };
         }
     }
 }
 
-// SAFETY: a pool may be sent as long as nobody uses it meanwhile, which `&mut` says: its chunks are its own.
+// SAFETY: a pool may be sent while no thread uses it, which `&mut` ensures: its chunks are its own.
 unsafe impl Send for Pool {}

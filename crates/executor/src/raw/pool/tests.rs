@@ -1,16 +1,16 @@
-//! Slots that are taken, given back here and elsewhere, and the memory they leave.
+//! Slots that are taken, given back on this and on other threads, and the memory they leave.
 
 use super::*;
 
 /// Slots of a pool, sent to another thread.
 struct Slots(Vec<NonNull<u8>>);
 
-// SAFETY: a slot belongs to whoever has it.
+// SAFETY: a slot belongs to its holder.
 unsafe impl Send for Slots {}
 
 fn take(pool: &mut Pool, count: usize) -> Slots {
     let fill = |slot: NonNull<u8>| {
-        // SAFETY: a slot has so many bytes.
+        // SAFETY: a slot has this many bytes.
         unsafe { slot.write_bytes(0xA5, SLOT) };
         slot
     };
@@ -19,7 +19,7 @@ fn take(pool: &mut Pool, count: usize) -> Slots {
 
 fn give_back(pool: &mut Pool, slots: Slots) {
     for slot in slots.0 {
-        // SAFETY: taken from this pool, and gone from here.
+        // SAFETY: taken from this pool, and not used afterwards.
         assert!(unsafe { pool.give_back_own(slot) });
     }
 }
@@ -28,14 +28,14 @@ fn give_back_elsewhere(slots: Slots) {
     let give_back = move || {
         let slots = slots;
         for slot in slots.0 {
-            // SAFETY: taken from a pool, and gone from here.
+            // SAFETY: taken from a pool, and not used afterwards.
             unsafe { super::give_back(slot) };
         }
     };
     std::thread::spawn(give_back).join().unwrap();
 }
 
-/// How many chunks of a pool live.
+/// Returns how many chunks of a pool are allocated.
 fn chunks(returns: &Arc<ReturnList>, pool_lives: bool) -> usize {
     Arc::strong_count(returns) - 1 - usize::from(pool_lives)
 }
@@ -90,7 +90,7 @@ fn a_pool_shrinks_after_a_burst_although_some_slots_stay() {
 }
 
 #[test]
-fn a_pool_that_goes_leaves_its_chunks_to_the_last_slots() {
+fn a_dropped_pool_leaves_its_chunks_to_the_last_slots() {
     let mut pool = Pool::new();
     let mut slots = take(&mut pool, PER_CHUNK + 3);
     let returns = pool.returns.clone().unwrap();
@@ -108,7 +108,7 @@ fn a_pool_that_goes_leaves_its_chunks_to_the_last_slots() {
 fn a_thread_that_ends_leaves_its_slots_to_others() {
     let taken = std::thread::spawn(|| Slots(vec![super::take().unwrap(); 1])).join().unwrap();
     for slot in taken.0 {
-        // SAFETY: taken from a pool that is gone, and gone from here.
+        // SAFETY: taken from a pool that was dropped, and not used afterwards.
         unsafe { super::give_back(slot) };
     }
 }
