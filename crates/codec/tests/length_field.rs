@@ -261,7 +261,7 @@ fn k05_a_frame_in_two_parts_is_written_as_a_whole_or_not_at_all() {
         .unwrap();
     // The header would fit below the cap, the payload would not.
     let refused = write(&mut channel, Bytes::from(vec![b'x'; 1499])).unwrap_err();
-    assert_eq!(refused, "0 bytes wait to be written, and 1500 may: 1501 more are refused");
+    assert_eq!(refused, "write of 1501 bytes refused: 0 bytes are pending, the hard cap is 1500");
     // A header that was written has its payload behind it, whoever wants to cancel that.
     let sent = channel.on_loop(|channel| {
         let long = channel.write(Bytes::from(vec![b'y'; 1000]));

@@ -200,7 +200,7 @@ fn o04_a_full_backlog_lets_clients_wait_and_plugs_not() {
     let client = waits.join().unwrap();
     bound.close().join().unwrap();
     let refused = wires.connect_peer(&here).unwrap_err().to_string();
-    assert_eq!(refused, "nobody listens at local:here");
+    assert_eq!(refused, "no server listens at local:here");
     drop(plug);
     client.close().join().unwrap();
 }

@@ -1,4 +1,4 @@
-//! The last handler of a server: gives what was accepted to the workers.
+//! The last handler of a server: registers accepted connections with the worker loops.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -18,25 +18,25 @@ use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
 use crate::report_throttle::ReportThrottle;
 
-/// Finds the loop of a group for a connection, by a key that the user has made of it.
+/// Chooses the loop of a connection by the key that user code computes for it.
 pub(super) type ChildKeyFn = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;
 
-/// Whose loops a server's connections live on.
+/// The loops of a server's connections.
 pub(super) enum WorkerLoops {
-    /// One of these: of a group the one that its chooser picks, by a key if there is one.
+    /// One of these loops: in a group, the one that its chooser picks, by a key if there is one.
     Of(Loops, Option<Arc<ChildKeyFn>>),
-    /// The one that has accepted it.
+    /// The loop that accepted the connection.
     Accepting,
 }
 
-/// What the connections of a server are made with.
+/// Configures the accepted connections of a server and registers them with their loops.
 pub(super) struct ChildPlacer {
     workers: WorkerLoops,
     template: ChannelTemplate,
     limit: Option<ConnectionLimit>,
-    /// Accepted, but there is no room for them. Touched on the server's loop only.
+    /// Connections that were accepted above the connection limit. Used on the server's loop only.
     waiting: Mutex<VecDeque<NewChannel>>,
-    /// Those that could not be registered, with whichever loop.
+    /// Counts connections that could not be registered, with any loop.
     refused: ReportThrottle,
 }
 
@@ -55,42 +55,42 @@ impl ChildPlacer {
         }
     }
 
-    /// Gives a connection to its worker.
-    fn place(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
+    /// Sends a connection to its loop.
+    fn send_to_worker(self: &Arc<Self>, here: &LocalLoop, new: NewChannel) {
         let workers = match &self.workers {
             WorkerLoops::Accepting => return self.register_child(here, new),
             WorkerLoops::Of(workers, _) => workers,
         };
         let placed = match self.worker_by_key(&new) {
             Some(worker) => Ok((worker, new)),
-            None => workers.place(new),
+            None => workers.assign_loop(new),
         };
         let (worker, new) = match placed {
             Ok(placed) => placed,
             Err(_) if workers.is_shutting_down() => return,
-            Err(error) => return self.refused(&error),
+            Err(error) => return self.report_refused(&error),
         };
         if worker.in_event_loop() {
             self.register_child(here, new);
         } else if !worker.is_shutting_down() {
             let (children, new) = (self.clone(), Box::new(new));
             let adopt = LoopCommand::new(move |here| children.register_child(here, *new));
-            // A loop that is over drops the connection, which closes it.
+            // A loop that has ended drops the connection, which closes it.
             let _ = worker.send_lasting(adopt);
         }
     }
 
-    /// Registers a connection with its loop. Nobody waits for it: if it fails that is reported.
+    /// Registers a connection with this loop. A failure is reported, because no future shows it.
     fn register_child(&self, here: &LocalLoop, new: NewChannel) {
         if let Err(error) = here.register_with(new, |_| Ok(()))
             && !here.is_closing()
         {
-            self.refused(&error);
+            self.report_refused(&error);
         }
     }
 
-    /// Finds the loop for a connection that has a key. `None` if it has none, or if each has a loop to itself;
-    /// that a key could not be made is reported.
+    /// Returns the loop for a connection by its key. `None` if there is no key function, if each channel has a
+    /// loop of its own, or if the key function panicked, which is reported.
     fn worker_by_key(&self, new: &NewChannel) -> Option<EventLoop> {
         match &self.workers {
             WorkerLoops::Of(workers, Some(key)) if !workers.is_per_channel() => {
@@ -101,15 +101,14 @@ impl ChildPlacer {
         }
     }
 
-    /// Gives those that wait to the workers, as far as there is room. While there is none the server accepts
-    /// nobody.
+    /// Registers waiting connections, as far as the limit allows. At the limit the server stops accepting.
     pub(super) fn admit_waiting(self: &Arc<Self>, server: &Rc<ChannelCore>) {
         let Some(limit) = &self.limit else { return };
         while let Some(new) = self.next_waiting() {
             match limit.try_admit() {
                 Ok(place) => {
                     let new = self.template.apply(new).attribute(&CONNECTION_PERMIT, place);
-                    self.place(&server.here, new);
+                    self.send_to_worker(&server.here, new);
                 }
                 Err(LimitReached::TurnAway) => drop(new),
                 Err(LimitReached::Wait) => {
@@ -129,16 +128,18 @@ impl ChildPlacer {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A connection could not be registered, and is closed.
-    fn refused(&self, error: &Error) {
+    /// Reports that a connection could not be registered and was closed.
+    fn report_refused(&self, error: &Error) {
         if let Some(count) = self.refused.record() {
-            let what = format!("an accepted connection was closed, {count} so far: {error}");
+            let what = format!(
+                "an accepted connection could not be registered and was closed, {count} so far: {error}"
+            );
             report(Fault::Unhandled(what));
         }
     }
 }
 
-/// Registers what the server accepts with a loop of the workers: the next one, or one of its own.
+/// Registers accepted connections with a worker loop: the next one, or one of their own.
 pub(super) struct Acceptor {
     children: Arc<ChildPlacer>,
 }
@@ -158,14 +159,14 @@ impl InboundHandler for Acceptor {
             children.waiting().push_back(accepted);
             children.admit_waiting(ctx.core());
         } else {
-            children.place(ctx.event_loop(), children.template.apply(accepted));
+            children.send_to_worker(ctx.event_loop(), children.template.apply(accepted));
         }
         Ok(())
     }
 }
 
 impl Drop for Acceptor {
-    /// The server is over: nobody is let in any more.
+    /// Drops the waiting connections when the server ends.
     fn drop(&mut self) {
         let left = std::mem::take(&mut *self.children.waiting());
         drop(left);

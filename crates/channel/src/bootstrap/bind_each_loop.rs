@@ -1,4 +1,4 @@
-//! One server on each loop, all at the same address.
+//! One server on each loop, all bound to the same address.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -15,8 +15,8 @@ use crate::channel_group::{ChannelGroup, ChannelGroupFuture};
 use crate::driver::SocketOption;
 use crate::event_loop::handle::EventLoop;
 
-/// Servers at one address, one on each loop of a group: made by
-/// [`ServerBootstrap::bind_on_each_loop`]. A handle for all of them, from any thread.
+/// Servers at one address, one on each loop of a group: created by [`ServerBootstrap::bind_on_each_loop`]. A
+/// handle of all of them, for any thread.
 #[derive(Clone)]
 pub struct Servers {
     channels: Vec<Channel>,
@@ -32,25 +32,25 @@ impl Servers {
         Self { channels, open }
     }
 
-    /// Where all of them are bound.
+    /// Returns the address that all servers are bound to.
     #[must_use]
     pub fn local_address(&self) -> Option<Address> {
         self.channels.first().and_then(Channel::local_address)
     }
 
-    /// The servers' channels, in the order of the loops.
+    /// Returns the servers' channels, in the order of the loops.
     #[must_use]
     pub fn channels(&self) -> &[Channel] {
         &self.channels
     }
 
-    /// Closes all of them; their connections stay.
+    /// Closes all servers; their connections stay open.
     #[track_caller]
     pub fn close(&self) -> ChannelGroupFuture {
         self.open.close()
     }
 
-    /// Completes when all of them have been closed.
+    /// Completes when all servers have been closed.
     #[track_caller]
     pub fn closed(&self) -> ChannelGroupFuture {
         self.open.closed()
@@ -64,21 +64,22 @@ impl fmt::Debug for Servers {
 }
 
 impl ServerBootstrap {
-    /// Binds one server on each loop of the group, all at the same address: the kernel spreads the
-    /// connections over them ([`SocketOption::ReusePort`]), and each stays on the loop that accepted it. No
-    /// loop accepts for the others; what [`boss`](Self::boss) and the group's chooser say does not count.
+    /// Binds one server on each loop of the group, all to the same address (SO_REUSEPORT): the kernel
+    /// distributes the connections ([`SocketOption::ReusePort`]), and each stays on the loop that accepted it.
+    /// No loop accepts for another; [`boss`](Self::boss) and the group's chooser have no effect.
     ///
-    /// If the address leaves the port to the system the first server decides it, and the others follow. The
-    /// future gives all of them, when each accepts connections. If one of them cannot be had the others are
-    /// closed, and then the future fails: so it is with a transport whose addresses cannot be shared,
-    /// and in a group with a loop for each channel.
+    /// If the port is 0, the operating system chooses it for the first server, and the others use the same. The
+    /// future returns the servers when all of them accept connections. If one of them cannot be bound, the
+    /// others are closed and then the future fails: for instance because the transport does not support sharing
+    /// an address, or because the group has one loop per channel.
     ///
-    /// Connections that wait at a server when it is closed are lost, though others go on at its address.
+    /// Connections in the backlog of a server are lost when it is closed, even though other servers go on at
+    /// its address.
     #[track_caller]
     pub fn bind_on_each_loop(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Servers> {
         if self.workers.is_per_channel() {
             let why =
-                "no server on each loop: the group has a loop for each channel, and none to share";
+                "bind_on_each_loop needs shared loops, but this group has one loop per channel";
             return self.workers.failed(Error::new(why));
         }
         let to = match run_callback("address", || to.into()) {
@@ -88,7 +89,7 @@ impl ServerBootstrap {
         let mut bootstrap = self.clone();
         bootstrap.own.socket_options.push(SocketOption::ReusePort(true));
         let loops = self.workers.children();
-        let at = loops[0].clone(); // No group is without.
+        let at = loops[0].clone(); // A group has at least one loop.
         let (mut promise, future) = at.new_promise();
         let opening = Arc::new(OnceLock::<Canceller>::new());
         let given_up = opening.clone();
@@ -97,7 +98,7 @@ impl ServerBootstrap {
             match bootstrap.open_all(loops, to).await {
                 Ok(servers) => {
                     if !promise.set_success(servers.clone()) {
-                        drop(servers.close()); // Nobody wants them any more.
+                        drop(servers.close()); // The future was cancelled.
                     }
                 }
                 Err(error) => _ = promise.set_failure(error),
@@ -105,7 +106,7 @@ impl ServerBootstrap {
         });
         match spawned {
             Ok(spawned) => {
-                // Before anybody has the future that could be cancelled.
+                // Before the caller has the future, which could be cancelled.
                 let _ = opening.set(spawned.canceller());
                 future
             }
@@ -140,7 +141,7 @@ impl ServerBootstrap {
     }
 }
 
-/// Servers that are being opened. If they are not all wanted in the end they are closed.
+/// Servers that are being opened. Dropping it closes them.
 #[derive(Default)]
 struct OpeningServers {
     pending: VecDeque<PromiseFuture<Channel>>,
@@ -148,7 +149,7 @@ struct OpeningServers {
 }
 
 impl OpeningServers {
-    /// Where the first one is.
+    /// Returns the address of the first server.
     fn address(&self) -> Result<Address, Error> {
         let Some(first) = self.servers.first() else {
             return Err(ChannelError::Closed { cause: None }.into());
@@ -156,7 +157,7 @@ impl OpeningServers {
         first.local_address().ok_or_else(|| first.closed_error())
     }
 
-    /// Waits for all that were begun.
+    /// Waits for all pending servers.
     async fn all(&mut self) -> Result<(), Error> {
         let mut all = Ok(());
         while let Some(next) = self.pending.front_mut() {

@@ -1,4 +1,4 @@
-//! What the channels of a bootstrap are made with.
+//! The settings for the channels of a bootstrap.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::channel::options::ChannelOptions;
 use crate::driver::SocketOption;
 use crate::pipeline::Edit;
 
-/// What a client, a server, or a server's connections are made with. Whatever is cloned is shared.
+/// Settings for the channels of a client, for a server, or for a server's connections. Clones share their
+/// values.
 #[derive(Clone, Default)]
 pub(super) struct ChannelTemplate {
     pub(super) options: Arc<ChannelOptions>,
@@ -27,12 +28,12 @@ impl ChannelTemplate {
         self.initialiser = Some(Arc::new(initialiser));
     }
 
-    /// Makes the pipeline, as far as it is said how.
+    /// Runs the initialiser, if there is one.
     pub(super) fn initialise(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
         self.initialiser.as_ref().map_or(Ok(()), |initialiser| initialiser(edit))
     }
 
-    /// A channel made like this.
+    /// Applies the settings to a channel.
     pub(super) fn apply(&self, new: NewChannel) -> NewChannel {
         let new = new.options(self.options.clone()).attributes(&self.attributes);
         match &self.initialiser {

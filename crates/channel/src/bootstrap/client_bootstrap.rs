@@ -1,4 +1,4 @@
-//! Clients.
+//! The client bootstrap.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::channel::transport::{Transport, TransportFactory, unsupported};
 use crate::driver::SocketOption;
 use crate::pipeline::{Completion, Edit, Pipeline};
 
-/// Makes client channels: any number of them, each on the next loop of its group, or all on one given loop.
+/// Creates client channels, each on the next loop of a group, or all on one given loop.
 ///
 /// ```
 /// use std::time::Duration;
@@ -40,7 +40,7 @@ use crate::pipeline::{Completion, Edit, Pipeline};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "it makes channels when it is told to connect"]
+#[must_use = "a bootstrap does nothing until connect, bind or adopt is called"]
 pub struct Bootstrap {
     loops: Loops,
     transports: Arc<dyn TransportFactory>,
@@ -50,8 +50,8 @@ pub struct Bootstrap {
 }
 
 impl Bootstrap {
-    /// Makes channels of this kind on the loops of a group, or on one given loop: that of the caller, say, or one
-    /// that is turned by hand.
+    /// Creates a bootstrap for channels of this transport, on the loops of a group or on one given loop, for
+    /// instance the caller's or a manually driven one.
     ///
     /// ```
     /// use std::time::Duration;
@@ -80,8 +80,8 @@ impl Bootstrap {
         }
     }
 
-    /// What makes the pipeline of each: called on its loop. If it fails the channel is closed, and the
-    /// future says so.
+    /// Sets the initialiser of each pipeline, which is called on the channel's loop. If it fails, the channel
+    /// is closed and the future fails.
     pub fn initialiser(
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
@@ -90,39 +90,39 @@ impl Bootstrap {
         self
     }
 
-    /// The options of each.
+    /// Sets the options of each channel.
     pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
         self.template.options = options.into();
         self
     }
 
-    /// An option of the socket of each. One that the transport does not have fails the connect.
+    /// Sets an option of each socket. The connect fails if the transport does not support it.
     pub fn socket_option(mut self, option: SocketOption) -> Self {
         self.template.socket_options.push(option);
         self
     }
 
-    /// An attribute of each; they share the value.
+    /// Sets an attribute of each channel; they share the value.
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
         self.template.attributes.set(key, value);
         self
     }
 
-    /// The address to connect from.
+    /// Sets the local address to connect from.
     pub fn local_address(mut self, local: impl Into<Address>) -> Self {
         self.local = Some(local.into());
         self
     }
 
-    /// Who resolves names, instead of the one that belongs to the transport.
+    /// Sets the resolver for names, instead of the transport's own.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = Some(resolver);
         self
     }
 
     /// Connects a new channel. All addresses of a name are tried, one after the other, within the
-    /// [`connect_timeout`](ChannelOptions::connect_timeout); looking the name up may take as long. The
-    /// future gives the channel when it is connected; cancelling it gives the attempt up.
+    /// [`connect_timeout`](ChannelOptions::connect_timeout); resolving the name has the same time limit of its
+    /// own. The future returns the channel when it is connected; cancelling it gives up the attempt.
     #[track_caller]
     pub fn connect(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         let local = self.local.clone();
@@ -135,8 +135,8 @@ impl Bootstrap {
         })
     }
 
-    /// Binds a new channel that needs no connection: one of [datagrams](crate::Datagrams). A name is bound
-    /// at the first of its addresses. The future gives the channel when it is bound.
+    /// Binds a new channel that needs no connection, such as [datagrams](crate::Datagrams). A name is bound at
+    /// the first of its addresses. The future returns the channel when it is bound.
     #[track_caller]
     pub fn bind(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         self.open(to, |pipeline, mut addresses, done| {
@@ -145,9 +145,9 @@ impl Bootstrap {
         })
     }
 
-    /// Makes a channel of a connection that is there already: one that was inherited, or made elsewhere.
-    /// The future gives the channel when it is active. Options are set on the socket; it keeps those that
-    /// nothing is said about.
+    /// Creates a channel from an existing connection, which was inherited or opened elsewhere. The future
+    /// returns the channel when it is active. The socket options of this bootstrap are set on the socket; it
+    /// keeps all others.
     #[track_caller]
     pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
         if connection.is_listening() {
@@ -156,7 +156,7 @@ impl Bootstrap {
         }
         let new =
             run_callback("transport", || self.new_channel_over(Box::new(connection))).flatten();
-        match new.and_then(|new| self.loops.place(new)) {
+        match new.and_then(|new| self.loops.assign_loop(new)) {
             Ok((at, new)) => ChannelOpening::open_existing(new, &at),
             Err(error) => self.loops.failed(error),
         }
@@ -172,7 +172,7 @@ impl Bootstrap {
             let new = self.new_channel_over(self.transports.client())?;
             Ok::<(AddressSpec, _), Error>((to.into(), new))
         });
-        let placed = made.flatten().and_then(|(to, new)| Ok((to, self.loops.place(new)?)));
+        let placed = made.flatten().and_then(|(to, new)| Ok((to, self.loops.assign_loop(new)?)));
         let (place, (at, new)) = match placed {
             Ok(placed) => placed,
             Err(error) => return self.loops.failed(error),

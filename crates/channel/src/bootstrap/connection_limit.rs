@@ -1,11 +1,11 @@
-//! How many connections servers may have at a time.
+//! A limit for the open connections of servers.
 //!
 //! ```text
-//!   accepted ──► is there room? ── yes ──► a worker's loop, with an `ConnectionPermit` among its attributes
-//!                  │ no                      │ closed, or dropped on the way
-//!                  ▼                         ▼
-//!                waits; the server          one less ──► `Admit` to every server that waits
-//!                accepts nobody
+//!   accepted ──► below the limit? ── yes ──► a worker's loop, with a `ConnectionPermit` as an attribute
+//!                  │ no                        │ closed, or dropped on the way
+//!                  ▼                           ▼
+//!                waits; the server           permit dropped ──► every waiting server accepts again
+//!                stops accepting
 //! ```
 
 use std::fmt;
@@ -17,16 +17,16 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::{AttrKey, ChannelCompanion, companion_key};
 use crate::event_loop::command::LoopCommand;
 
-/// At most so many connections at a time: of one server, or of several that share it.
+/// The maximum number of open connections, of one server or of several that share the limit.
 ///
-/// This is a handle: cheap to clone, used from any thread, and given to
+/// This is a handle: cheap to clone, usable from any thread, and passed to
 /// [`ServerBootstrap::connection_limit`](crate::ServerBootstrap::connection_limit). A connection counts from
-/// when it is accepted until it is closed and its handlers are gone.
+/// its accept until it is closed and its handlers are removed.
 ///
-/// At the limit the servers stop accepting: whoever comes waits in the kernel's backlog, and is served when
-/// somebody goes. Of several servers that share a limit each may have accepted one more, which waits here.
-/// With [`turn_away`](Self::turn_away) newcomers are accepted and closed at once instead: clients learn it
-/// soon, and a balancer in front of the server can go elsewhere.
+/// At the limit the servers stop accepting: new clients wait in the kernel's backlog until a connection is
+/// closed. Of several servers that share a limit, each may have accepted one more connection, which waits here.
+/// With [`turn_away`](Self::turn_away) new connections are accepted and closed at once instead: clients fail
+/// fast, and a load balancer can go to another server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -52,8 +52,8 @@ pub struct ConnectionLimit {
     shared: Arc<LimitShared>,
 }
 
-/// What all servers with this limit, and all their connections, have in common. The lock is held for a few
-/// instructions, by whichever loop accepts or closes one.
+/// The state that all servers with this limit and all their connections share. The lock is held for a few
+/// instructions, by the loop that accepts or closes a connection.
 struct LimitShared {
     state: Mutex<LimitState>,
     turned_away: AtomicU64,
@@ -63,7 +63,7 @@ struct LimitState {
     max: usize,
     open: usize,
     turns_away: bool,
-    /// The servers that accept nobody until there is room.
+    /// Servers that stopped accepting at the limit.
     waiting: Vec<WaitingServer>,
 }
 
@@ -73,7 +73,7 @@ struct WaitingServer {
 }
 
 impl ConnectionLimit {
-    /// At most so many connections at a time; with none nobody is served.
+    /// Creates a limit of `max` open connections. With a limit of zero no connection is served.
     #[must_use]
     pub fn new(max: usize) -> Self {
         let state = LimitState { max, open: 0, turns_away: false, waiting: Vec::new() };
@@ -81,7 +81,7 @@ impl ConnectionLimit {
         Self { shared: Arc::new(LimitShared { state, turned_away }) }
     }
 
-    /// Whoever comes at the limit is accepted and closed at once, instead of having to wait.
+    /// Closes new connections at the limit at once, instead of letting them wait.
     #[must_use]
     pub fn turn_away(self) -> Self {
         let mut state = self.shared.state();
@@ -92,13 +92,13 @@ impl ConnectionLimit {
         self
     }
 
-    /// How many there may be.
+    /// Returns the maximum.
     #[must_use]
     pub fn max(&self) -> usize {
         self.shared.state().max
     }
 
-    /// Changes how many there may be. Those who are there stay.
+    /// Changes the maximum. Open connections stay open.
     pub fn set_max(&self, max: usize) {
         let mut state = self.shared.state();
         state.max = max;
@@ -107,19 +107,19 @@ impl ConnectionLimit {
         admit(waiting);
     }
 
-    /// How many there are.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
         self.shared.state().open
     }
 
-    /// How many were closed because there were too many.
+    /// Returns the number of connections that were closed because of the limit.
     #[must_use]
     pub fn turned_away(&self) -> u64 {
         self.shared.turned_away.load(Ordering::Relaxed)
     }
 
-    /// Room for one more, for as long as what this returns is kept.
+    /// Counts one more connection, until the returned permit is dropped.
     pub(super) fn try_admit(&self) -> Result<ConnectionPermit, LimitReached> {
         let mut state = self.shared.state();
         if state.has_room() {
@@ -133,7 +133,7 @@ impl ConnectionLimit {
         Err(LimitReached::TurnAway)
     }
 
-    /// Whether a server may accept another one. If not, it is told when it may.
+    /// Returns true if a server may accept. Otherwise the server is woken when it may.
     pub(super) fn may_accept(&self, server: &Channel, children: &Arc<ChildPlacer>) -> bool {
         let mut state = self.shared.state();
         let may = state.may_accept();
@@ -144,7 +144,7 @@ impl ConnectionLimit {
         may
     }
 
-    /// A server is over.
+    /// Removes a server that has ended.
     pub(super) fn forget(&self, children: &Arc<ChildPlacer>) {
         let is_its = |waiting: &WaitingServer| Arc::ptr_eq(&waiting.children, children);
         let mut state = self.shared.state();
@@ -155,7 +155,7 @@ impl ConnectionLimit {
     }
 }
 
-/// There is no room.
+/// What happens to a connection at the limit.
 pub(super) enum LimitReached {
     Wait,
     TurnAway,
@@ -166,12 +166,13 @@ impl LimitState {
         self.open < self.max
     }
 
-    /// Whether servers accept anybody, if only to close it.
+    /// True if servers accept connections, even if only to close them.
     fn may_accept(&self) -> bool {
         self.has_room() || self.turns_away
     }
 
-    /// Those who wait, if they need not: all of them, because nobody knows at whose door somebody stands.
+    /// Takes the waiting servers out if they may accept: all of them, because it is unknown which of them has
+    /// clients in its backlog.
     fn take_waiting(&mut self) -> Vec<WaitingServer> {
         match self.may_accept() {
             true => std::mem::take(&mut self.waiting),
@@ -192,18 +193,18 @@ fn admit(waiting: Vec<WaitingServer>) {
         let admit = LoopCommand::new(move |here| {
             here.channels().with(token, |core| children.admit_waiting(core));
         });
-        // Refused by a loop that is over: then so is the server.
+        // Rejected by a loop that has ended: so has the server.
         let _ = server.sender().send(admit);
     }
 }
 
-/// The place of one connection. Kept among its attributes, until it is closed; if it never becomes a
-/// channel, it goes with them.
+/// The permit of one connection. An attribute of its channel until the channel is closed; dropped with the
+/// attributes if the connection never becomes a channel.
 pub(super) struct ConnectionPermit(Arc<LimitShared>);
 
 pub(super) static CONNECTION_PERMIT: AttrKey<ConnectionPermit> = companion_key("admitted");
 
-/// Dropped when the channel is closed and its handlers are gone: its place is free then, whoever still has a handle.
+/// Dropped when the channel is closed and its handlers are removed, even if handles of it remain.
 impl ChannelCompanion for ConnectionPermit {}
 
 impl Drop for ConnectionPermit {

@@ -1,4 +1,4 @@
-//! Where the channels of a bootstrap live.
+//! The loops that the channels of a bootstrap run on.
 
 use std::fmt;
 use std::hash::Hash;
@@ -10,10 +10,11 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::manual::ManualEventLoop;
 
-/// The loops that a bootstrap puts its channels on: those of a group, or a single one.
+/// The loops that a bootstrap uses for its channels: those of a group, or a single one.
 ///
-/// Made by [`Bootstrap::new`](crate::Bootstrap::new) and [`ServerBootstrap::new`](crate::ServerBootstrap::new) of
-/// what they are given: an [`EventLoopGroup`], an [`EventLoop`] or a [`ManualEventLoop`].
+/// Created by [`Bootstrap::new`](crate::Bootstrap::new) and
+/// [`ServerBootstrap::new`](crate::ServerBootstrap::new) from an [`EventLoopGroup`], an [`EventLoop`] or a
+/// [`ManualEventLoop`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Loops(LoopsKind);
 
@@ -24,7 +25,7 @@ enum LoopsKind {
 }
 
 impl Loops {
-    /// The loop for the next piece of work.
+    /// Returns the next loop.
     pub(super) fn next(&self) -> EventLoop {
         match &self.0 {
             LoopsKind::Group(group) => group.next(),
@@ -32,7 +33,7 @@ impl Loops {
         }
     }
 
-    /// The loop for work that belongs to `key`.
+    /// Returns the loop for `key`.
     pub(super) fn next_for(&self, key: &impl Hash) -> EventLoop {
         match &self.0 {
             LoopsKind::Group(group) => group.next_for(key),
@@ -40,15 +41,15 @@ impl Loops {
         }
     }
 
-    /// Finds a loop for a channel. On an error the channel is closed.
-    pub(super) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
+    /// Chooses a loop for a channel. On an error the channel is closed.
+    pub(super) fn assign_loop(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
         match &self.0 {
-            LoopsKind::Group(group) => group.place(new),
+            LoopsKind::Group(group) => group.assign_loop(new),
             LoopsKind::One(event_loop) => Ok((event_loop.clone(), new)),
         }
     }
 
-    /// All of them, in order: at least one.
+    /// Returns all loops, in order: at least one.
     pub(super) fn children(&self) -> Vec<EventLoop> {
         match &self.0 {
             LoopsKind::Group(group) => group.children().collect(),
@@ -56,12 +57,12 @@ impl Loops {
         }
     }
 
-    /// True if there is nothing to choose: all channels live on this one loop.
+    /// True if this is a single loop.
     pub(super) fn is_one(&self) -> bool {
         matches!(self.0, LoopsKind::One(_))
     }
 
-    /// True if each channel has a loop to itself.
+    /// True if each channel gets a loop of its own.
     pub(super) fn is_per_channel(&self) -> bool {
         matches!(&self.0, LoopsKind::Group(group) if group.is_per_channel())
     }
@@ -73,7 +74,7 @@ impl Loops {
         }
     }
 
-    /// A handle that keeps a group from ending by itself no more. That of a single loop is returned as it is.
+    /// Returns a handle that does not keep a group alive. The handle of a single loop is cloned.
     pub(super) fn without_lease(&self) -> Self {
         match &self.0 {
             LoopsKind::Group(group) => group.without_lease().into_loops(),
@@ -81,7 +82,7 @@ impl Loops {
         }
     }
 
-    /// A future that has failed.
+    /// Returns a failed future.
     #[track_caller]
     pub(super) fn failed<T: Send + 'static>(&self, error: Error) -> PromiseFuture<T> {
         self.next().failed(error)

@@ -1,17 +1,17 @@
-//! Servers and clients in a few lines (C12).
+//! Bootstraps: servers and clients in a few lines (C12).
 //!
 //! ```text
 //!   ServerBootstrap ── bind ────► resolve ──► a boss's loop: register, bind ──► Channel
 //!                                               │ accepted
 //!                                               ▼
 //!                                             Acceptor ──► a worker's loop: register, child initialiser
-//!                   bind_on_each_loop: the same on every loop, and what is accepted stays there
+//!                   bind_on_each_loop: a server on every loop, and connections stay there
 //!   Bootstrap ──────── connect ─► resolve ──► a loop: register, connect ──────► Channel
 //! ```
 //!
-//! The future of either gives the channel when it is bound or connected, before its handlers are told.
-//! If anything fails on the way the channel is closed and the future says why; if the future is
-//! cancelled, the channel is closed too.
+//! Either future returns the channel when it is bound or connected, before its handlers are called. If anything
+//! fails, the channel is closed and the future fails with the reason; if the future is cancelled, the channel
+//! is closed too.
 
 mod acceptor;
 mod bind_each_loop;

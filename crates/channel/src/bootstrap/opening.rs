@@ -1,4 +1,4 @@
-//! From a place to a channel that is bound or connected there.
+//! Opening a channel: resolving a name, then binding or connecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,30 +14,30 @@ use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Completion, Pipeline};
 
-/// A channel that is to be opened on a loop.
+/// A channel to be opened on a loop.
 pub(super) struct ChannelOpening {
     pub(super) new: NewChannel,
-    /// Binds it, or connects it.
+    /// Binds or connects the channel.
     pub(super) operation: Operation,
-    /// How long a name may be looked up.
+    /// The time limit for resolving a name.
     pub(super) limit: Option<Duration>,
 }
 
 type Operation = Box<dyn FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send>;
 
-/// A place has no address.
+/// A name has no address.
 #[derive(Clone, Debug, thiserror::Error)]
 enum NoAddress {
     #[error("{name:?} has no address")]
     NoneFound { name: String },
-    #[error("{name:?} is no address, and this transport resolves no names")]
+    #[error("{name:?} is not an address, and this transport cannot resolve names")]
     NotResolved { name: String },
-    #[error("{name:?} was not resolved after {after:?}")]
+    #[error("resolving {name:?} timed out after {after:?}")]
     Timeout { name: String, after: Duration },
 }
 
 impl ChannelOpening {
-    /// Opens it on this loop, at this place.
+    /// Opens the channel on a loop, at an address or a name.
     #[track_caller]
     pub(super) fn open(
         self,
@@ -58,7 +58,7 @@ impl ChannelOpening {
         future
     }
 
-    /// Opens it on this loop as it is: bound or connected, but for the loop.
+    /// Registers a channel that is bound or connected already.
     #[track_caller]
     pub(super) fn open_existing(new: NewChannel, at: &EventLoop) -> PromiseFuture<Channel> {
         let (promise, future) = at.new_promise();
@@ -68,8 +68,7 @@ impl ChannelOpening {
         future
     }
 
-    /// Opens it at the addresses of a name. A lookup that takes too long, or is no longer wanted, is
-    /// cancelled.
+    /// Opens the channel at the addresses of a name. A lookup that takes too long or is cancelled is given up.
     fn look_up(
         self,
         at: &EventLoop,
@@ -80,7 +79,7 @@ impl ChannelOpening {
         let (found, addresses) = at.new_promise();
         let (overdue, unwanted) = (addresses.canceller(), addresses.canceller());
         promise.on_cancel(move || _ = unwanted.cancel());
-        // Refused by a loop that is over: then so is the opening, as soon as the name is found.
+        // Rejected by a loop that has ended: the opening fails as soon as the name is resolved.
         let timer = self.limit.and_then(|limit| at.schedule(limit, move || overdue.cancel()).ok());
         if let Err(panicked) = run_callback("resolver", || resolver.resolve(&name, found)) {
             if let Some(timer) = timer {
@@ -108,7 +107,7 @@ impl ChannelOpening {
         });
     }
 
-    /// Opens it on the loop: at once if this is the loop.
+    /// Opens the channel on the loop: at once if this is its thread.
     fn open_at(self, at: &EventLoop, addresses: Vec<Address>, promise: Promise<Channel>) {
         let job = (self, addresses, promise);
         if let Some(here) = LocalLoop::current().filter(|_| at.in_event_loop()) {
@@ -123,17 +122,17 @@ impl ChannelOpening {
     }
 }
 
-/// Calls code of the user's that makes a part of the channel, on whichever thread that is.
+/// Runs user code that creates a part of the channel, on any thread.
 ///
 /// # Errors
-/// The panic of that code, which is reported too.
+/// The code panicked, which is reported too.
 pub(super) fn run_callback<R>(what: &'static str, code: impl FnOnce() -> R) -> Result<R, Error> {
     run_user_code(UserCode::Callback, Origin::labelled(what), code)
 }
 
 type OpeningJob = (ChannelOpening, Vec<Address>, Promise<Channel>);
 
-/// Makes the channel, on its loop. Whatever goes wrong closes it.
+/// Creates the channel, on its loop. Any failure closes it.
 fn open_on_loop(here: &LocalLoop, (opening, addresses, mut promise): OpeningJob) {
     if promise.is_cancelled() {
         return;
@@ -164,7 +163,7 @@ fn open_on_loop(here: &LocalLoop, (opening, addresses, mut promise): OpeningJob)
         }
     });
     if let Some((_, done)) = rest {
-        // A handler has closed it when it was registered.
+        // A handler has closed the channel while it was registered.
         done.fail(channel.closed_error());
     }
 }

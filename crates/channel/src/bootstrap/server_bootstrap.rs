@@ -1,4 +1,4 @@
-//! Servers.
+//! The server bootstrap.
 
 use std::fmt;
 use std::hash::Hash;
@@ -21,14 +21,14 @@ use crate::driver::SocketOption;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Edit, In};
 
-/// Makes server channels, and a channel for each connection they accept.
+/// Creates server channels, and a channel for each connection they accept.
 ///
-/// The server's own channel lives on a loop of the boss group, what it accepts on the loops of the worker
-/// group, each on the next one. Unless [`boss`](Self::boss) says otherwise both are the same group. What
-/// is `child` here concerns the accepted connections.
+/// The server's own channel runs on a loop of the boss group; accepted connections run on the loops of the
+/// worker group, each on the next one. Both are the same group unless [`boss`](Self::boss) is called. Methods
+/// named `child_…` concern the accepted connections.
 ///
-/// A server keeps a worker group alive that is not its own. It does not keep the boss group alive: when
-/// the last handle of that goes the server is closed.
+/// A server keeps its worker group alive, unless that is also its boss group. It does not keep the boss group
+/// alive: when the last handle of that is dropped, the server is closed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -59,7 +59,7 @@ use crate::pipeline::{Edit, In};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "it makes a channel when it is told to bind"]
+#[must_use = "a bootstrap does nothing until bind or serve is called"]
 pub struct ServerBootstrap {
     boss: Loops,
     pub(super) workers: Loops,
@@ -72,7 +72,8 @@ pub struct ServerBootstrap {
 }
 
 impl ServerBootstrap {
-    /// Makes channels of this kind on the loops of a group, or on one given loop: see [`Bootstrap::new`].
+    /// Creates a bootstrap for servers of this transport, on the loops of a group or on one given loop: see
+    /// [`Bootstrap::new`].
     ///
     /// [`Bootstrap::new`]: crate::Bootstrap::new
     pub fn new(loops: impl Into<Loops>, transports: impl ServerTransportFactory) -> Self {
@@ -89,14 +90,14 @@ impl ServerBootstrap {
         }
     }
 
-    /// The group whose loops accept, or the loop that does, if it is not that of the connections.
+    /// Sets the group or the loop that accepts, if it is not that of the connections.
     pub fn boss(mut self, boss: impl Into<Loops>) -> Self {
         self.boss = boss.into();
         self
     }
 
-    /// What makes the pipeline of the server itself. What it reads are [`NewChannel`]s; the last handler,
-    /// behind those made here, registers them.
+    /// Sets the initialiser of the server's own pipeline. The server reads [`NewChannel`]s; the last handler,
+    /// behind those added here, registers them.
     pub fn initialiser(
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
@@ -105,8 +106,8 @@ impl ServerBootstrap {
         self
     }
 
-    /// What makes the pipeline of each connection: called on its loop. If it fails the connection is
-    /// closed, and that is reported.
+    /// Sets the initialiser of each connection's pipeline, which is called on the connection's loop. If it
+    /// fails, the connection is closed and the failure is reported.
     pub fn child_initialiser(
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
@@ -115,46 +116,46 @@ impl ServerBootstrap {
         self
     }
 
-    /// The options of the server.
+    /// Sets the options of the server.
     pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
         self.own.options = options.into();
         self
     }
 
-    /// The options of each connection.
+    /// Sets the options of each connection.
     pub fn child_options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
         self.child.options = options.into();
         self
     }
 
-    /// An option of the server's socket. One that the transport does not have fails the bind.
+    /// Sets an option of the server's socket. The bind fails if the transport does not support it.
     pub fn socket_option(mut self, option: SocketOption) -> Self {
         self.own.socket_options.push(option);
         self
     }
 
-    /// An option of the socket of each connection. One that the transport does not have fails the bind.
+    /// Sets an option of each connection's socket. The bind fails if the transport does not support it.
     pub fn child_socket_option(mut self, option: SocketOption) -> Self {
         self.child.socket_options.push(option);
         self
     }
 
-    /// An attribute of the server.
+    /// Sets an attribute of the server.
     pub fn attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
         self.own.attributes.set(key, value);
         self
     }
 
-    /// An attribute of each connection; they share the value.
+    /// Sets an attribute of each connection; they share the value.
     pub fn child_attribute<T: Send + Sync + 'static>(self, key: &AttrKey<T>, value: T) -> Self {
         self.child.attributes.set(key, value);
         self
     }
 
-    /// What a connection belongs to: its loop is the one that the group's chooser picks for this key, with a
-    /// [`ByKey`](waterwheel_executor::ByKey) chooser always the same. So connections of one client, or of one
-    /// room, share a loop and what is on it. Called on the server's loop; if it panics that is reported, and
-    /// the connection goes to the next loop.
+    /// Sets the key of a connection, by which the group's chooser picks its loop; a
+    /// [`ByKey`](waterwheel_executor::ByKey) chooser always picks the same loop for a key. So the connections
+    /// of one client, or of one chat room, share a loop and its state. Called on the server's loop; if it
+    /// panics, that is reported and the connection goes to the next loop.
     ///
     /// ```
     /// use waterwheel_channel::driver::TaskOnly;
@@ -179,41 +180,41 @@ impl ServerBootstrap {
         self
     }
 
-    /// At most so many connections at a time, of all servers that this bootstrap makes together: see
-    /// [`ConnectionLimit`], which says what happens at the limit and how many there are.
+    /// Limits the open connections of all servers of this bootstrap together: see [`ConnectionLimit`].
     pub fn max_connections(self, max: usize) -> Self {
         self.connection_limit(&ConnectionLimit::new(max))
     }
 
-    /// The same, with a limit that can be looked at, changed, and shared with others.
+    /// Sets a limit for open connections that can be read, changed, and shared with other bootstraps.
     pub fn connection_limit(mut self, limit: &ConnectionLimit) -> Self {
         self.limit = Some(limit.clone());
         self
     }
 
-    /// Who resolves names, instead of the one that belongs to the transport.
+    /// Sets the resolver for names, instead of the transport's own.
     pub fn resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
         self.resolver = Some(resolver);
         self
     }
 
-    /// Binds a new server. A name is bound at the first of its addresses. The future gives the server's
-    /// channel when it accepts connections; closing that ends the server, and leaves its connections.
+    /// Binds a new server. A name is bound at the first of its addresses. The future returns the server's
+    /// channel when it accepts connections; closing that channel ends the server, and its connections stay
+    /// open.
     #[track_caller]
     pub fn bind(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         let made = run_callback("transport", || {
             let new = self.new_channel_over(self.transports.server(), self.workers_of_server())?;
             Ok::<(AddressSpec, _), Error>((to.into(), new))
         });
-        match made.flatten().and_then(|(to, new)| Ok((to, self.boss.place(new)?))) {
+        match made.flatten().and_then(|(to, new)| Ok((to, self.boss.assign_loop(new)?))) {
             Ok((to, (at, new))) => self.open(new, &at, to),
             Err(error) => self.boss.failed(error),
         }
     }
 
-    /// Serves at a socket that listens already: one that was inherited, or made elsewhere. The future gives
-    /// the server's channel when it accepts connections. Options are set on the socket; it keeps those that
-    /// nothing is said about.
+    /// Serves on an existing listening socket, which was inherited or opened elsewhere. The future returns the
+    /// server's channel when it accepts connections. The socket options of this bootstrap are set on the
+    /// socket; it keeps all others.
     #[track_caller]
     pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
         if !listener.is_listening() {
@@ -222,13 +223,13 @@ impl ServerBootstrap {
         let made = run_callback("transport", || {
             self.new_channel_over(Box::new(listener), self.workers_of_server())
         });
-        match made.flatten().and_then(|new| self.boss.place(new)) {
+        match made.flatten().and_then(|new| self.boss.assign_loop(new)) {
             Ok((at, new)) => ChannelOpening::open_existing(new, &at),
             Err(error) => self.boss.failed(error),
         }
     }
 
-    /// Binds a new server on this loop, which has its connections too.
+    /// Binds a new server on this loop, which also gets its connections.
     #[track_caller]
     pub(super) fn open_on(&self, at: &EventLoop, to: AddressSpec) -> PromiseFuture<Channel> {
         let make = || self.new_channel_over(self.transports.server(), WorkerLoops::Accepting);
@@ -272,7 +273,7 @@ impl ServerBootstrap {
         Ok(new)
     }
 
-    /// The workers, as a server has them: it keeps them alive, but not itself.
+    /// Returns the worker loops of a server. It keeps them alive, unless they are also its own.
     fn workers_of_server(&self) -> WorkerLoops {
         let own = self.workers == self.boss;
         if own && self.workers.is_one() {

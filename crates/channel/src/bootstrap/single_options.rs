@@ -1,4 +1,4 @@
-//! Channel options set one by one on a bootstrap.
+//! Setters for single channel options on a bootstrap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use crate::channel::options::{ChannelOptions, PauseReads, WaterMarks};
 use crate::channel::reading::read_size::ReceiveSizes;
 
 impl ChannelTemplate {
-    /// Changes one of the options, and leaves the others as they are.
+    /// Changes single options and keeps the others.
     fn with_options(&mut self, change: impl FnOnce(&mut ChannelOptions)) {
         change(Arc::make_mut(&mut self.options));
     }
 }
 
-/// One setter for each option, for a bootstrap's own channels and under another name for those it accepts.
+/// One setter per option for a bootstrap's own channels, and one with another name for accepted channels.
 macro_rules! single_options {
     ($bootstrap:ident, $template:ident, $whose:literal: $($name:ident = $option:ident: $type:ty;)*) => {
         #[doc = concat!("Single options of ", $whose, ", beside those set before: see [`ChannelOptions`].")]

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   driver, tasks, other channels          on the loop, when nothing is being dispatched
-//!        │ enter                                     │ settle
+//!        │ enter                                     │ run_deferred_work
 //!        ▼                                           ▼
-//!    handlers ──► head ──► marks work ──────► entries, flush, completions, writability, steps
+//!    handlers ──► head ──► marks work ──────► deferred calls, flush, completions, writability, steps
 //! ```
 //!
 //! Whatever must not happen inside of a call into the channel is marked as deferred work and runs when the
@@ -105,7 +105,7 @@ pub(super) struct TransportInfo {
     /// True if it writes a stream and accepts [`Bytes`] for it.
     pub(super) takes_bytes: bool,
     /// The context that the transport gets with every call.
-    up: TransportContext,
+    context: TransportContext,
 }
 
 /// A set of flags: the work to run when the outermost call has returned.
@@ -140,7 +140,7 @@ impl ChannelCore {
             transport_info: TransportInfo {
                 is_stream,
                 takes_bytes,
-                up: TransportContext::new(&here, own.clone()),
+                context: TransportContext::new(&here, own.clone()),
             },
             here,
             read_state: ReadState::new(&shared.options),
@@ -189,7 +189,7 @@ impl ChannelCore {
         self: &Rc<Self>,
         call: impl FnOnce(&mut dyn Transport, &TransportContext) -> R,
     ) -> R {
-        call(&mut **self.transport.borrow_mut(), &self.transport_info.up)
+        call(&mut **self.transport.borrow_mut(), &self.transport_info.context)
     }
 
     /// Calls the transport for an operation that attaches a socket to the driver or detaches it, then refreshes
@@ -216,7 +216,7 @@ impl ChannelCore {
         if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());
         }
-        self.with_transport(|transport, up| transport.set_option(Some(up), option))
+        self.with_transport(|transport, context| transport.set_option(Some(context), option))
     }
 
     /// Returns the message types at the transport's end of the pipeline.
@@ -359,7 +359,9 @@ impl ChannelCore {
     fn run_all_work(self: &Rc<Self>, work: DeferredWork) {
         if work.has(DeferredWork::POISONED) && self.has_poisoned_slot() {
             // The panic was caught before it got here, by the guard of a listener or of a destructor.
-            self.panicked(Box::new("a panic that was caught, and reported, on its way"));
+            self.panicked(Box::new(
+                "a panic that was caught and reported before it reached the channel",
+            ));
         }
         if work.has(DeferredWork::POLL_TRANSPORT) {
             self.poll_transport();

@@ -25,7 +25,7 @@ pub enum ChannelError {
     Connecting,
     /// An ancillary message without bytes was written to a stream: nothing would take what is passed along.
     #[error(
-        "an ancillary message on a stream needs at least one byte for what is passed to travel with"
+        "an ancillary message without bytes on a stream: file descriptors and credentials need at least one byte"
     )]
     EmptyAncillaryMessage,
     /// The channel is connected, or bound, already.
@@ -58,7 +58,7 @@ pub enum ChannelError {
         operation: &'static str,
     },
     /// The transport does not support the option.
-    #[error("the transport `{transport}` has no option {option}")]
+    #[error("the transport `{transport}` does not support the option {option}")]
     UnsupportedOption {
         /// The transport.
         transport: &'static str,
@@ -69,7 +69,7 @@ pub enum ChannelError {
     #[error("the output of the channel was shut down")]
     OutputShutDown,
     /// An attempt to connect took too long.
-    #[error("no connection to {address} after {after:?}")]
+    #[error("connect to {address} timed out after {after:?}")]
     ConnectTimeout {
         /// The remote address.
         address: Address,
@@ -92,7 +92,7 @@ pub enum ChannelError {
         failures: Vec<Error>,
     },
     /// The write would exceed the hard cap on pending bytes.
-    #[error("{pending} bytes wait to be written, and {limit} may: {size} more are refused")]
+    #[error("write of {size} bytes refused: {pending} bytes are pending, the hard cap is {limit}")]
     BufferFull {
         /// The bytes that are pending.
         pending: usize,
@@ -109,8 +109,8 @@ pub enum ChannelError {
     },
     /// A handler keeps causing events for itself.
     #[error(
-        "the handler `{handler}` does not come to an end: {events} events in a row were caused by its own calls \
-         of the channel; use `ctx` to pass an operation on"
+        "the handler `{handler}` does not terminate: its own calls of the channel have caused {events} events in a \
+         row; use `ctx` to pass an operation on"
     )]
     EndlessBacklog {
         /// The handler.
@@ -119,10 +119,10 @@ pub enum ChannelError {
         events: usize,
     },
     /// A handler dropped the completion of an operation without completing it.
-    #[error("the completion was dropped without being told anything")]
+    #[error("the completion of the operation was dropped without a result")]
     CompletionDropped,
     /// The executor that an offloaded handler runs on has ended.
-    #[error("the executor of the offloaded handler `{handler}` is gone: {cause}")]
+    #[error("the executor of the offloaded handler `{handler}` has ended: {cause}")]
     ExecutorGone {
         /// The handler.
         handler: String,

@@ -25,10 +25,10 @@ const MAX_DEPTH: u32 = 16;
 
 /// Rounds of deferred work before events and tasks run again: two channels that answer each other could go on
 /// forever.
-const ROUNDS: usize = 16;
+const MAX_ROUNDS: usize = 16;
 
 /// Rounds of deferred work when the loop ends. Work that is left afterwards is dropped.
-const LAST_ROUNDS: usize = 64;
+const FINAL_ROUNDS: usize = 64;
 
 /// The channels of a loop. Used on the loop only.
 pub(crate) struct LoopChannels {
@@ -166,7 +166,7 @@ impl LoopChannels {
     pub(super) fn begin_single_call(&self, core: &Rc<ChannelCore>) {
         debug_assert!(
             self.depth.get() == 0 && !self.is_running_deferred.get(),
-            "the loop calls one at a time"
+            "entered from the loop while another call or deferred work is running"
         );
         self.depth.set(1);
         self.outermost.set(Rc::as_ptr(core));
@@ -272,7 +272,7 @@ impl LoopChannels {
 
     fn run_all_deferred(&self) {
         let _running = self.begin_running_deferred();
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let with_work = self.with_work.borrow().len();
             if with_work == 0 {
                 return shrink_if_empty(&mut self.with_work.borrow_mut());
@@ -294,7 +294,7 @@ impl LoopChannels {
     /// Runs deferred work for a limited number of rounds: a completion that retries whenever it fails would
     /// never end.
     fn run_final_rounds(&self) {
-        for _ in 0..LAST_ROUNDS {
+        for _ in 0..FINAL_ROUNDS {
             self.run_deferred_if_outermost();
         }
     }
@@ -384,7 +384,7 @@ impl Drop for RunningGuard<'_> {
 }
 
 /// Keeps deferred work from running until it is dropped.
-#[must_use = "it ends when it is dropped"]
+#[must_use = "deferred work is postponed until the guard is dropped"]
 pub(crate) struct DeferralGuard<'a>(&'a LoopChannels);
 
 impl Drop for DeferralGuard<'_> {

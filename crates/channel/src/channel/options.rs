@@ -43,7 +43,9 @@ pub enum InvalidOption {
         high: usize,
     },
     /// The sizes of reads are not in ascending order, or the smallest is zero.
-    #[error("reads of {min}, {start} and {max} bytes: at least one, and in this order, is needed")]
+    #[error(
+        "read sizes min {min}, start {start}, max {max}: min must be at least 1, and they must ascend"
+    )]
     ReceiveSizes {
         /// The smallest size.
         min: usize,
@@ -53,7 +55,7 @@ pub enum InvalidOption {
         max: usize,
     },
     /// A backlog of zero: no client could connect.
-    #[error("a backlog of nothing: at least one connection has to wait until it is accepted")]
+    #[error("a backlog of 0: at least one connection must be able to wait for accept")]
     Backlog,
 }
 

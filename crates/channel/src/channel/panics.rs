@@ -46,7 +46,7 @@ impl ChannelCore {
     pub(super) fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         self.mark_deferred(DeferredWork::ALL); // Part of the work may not have run.
         match self.drop_state.get() {
-            DropState::No => self.panicked(payload),
+            DropState::Idle => self.panicked(payload),
             _ => self.written_drop_panicked(payload),
         }
     }

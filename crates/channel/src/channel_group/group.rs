@@ -1,4 +1,4 @@
-//! The group itself: who is in it.
+//! A group of channels, and its members.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,20 +11,21 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelId;
 use crate::pipeline::{Message, Msg};
 
-/// A set of channels with a name, of any loops: to write to all of them, or to close them. A channel
-/// leaves by itself when it is closed: whoever learns that it was, from its close future or a completion, does
-/// not find it here any more.
+/// A named set of channels, of any loops, to write to all of them or to close them. A channel leaves when it is
+/// closed: code that learns of the close from the close future or from a completion does not find the channel
+/// here any more.
 ///
-/// This is a handle: cheap to clone, used from any thread. It keeps no channel open and no loop running. A
-/// channel may be in any number of groups.
+/// This is a handle: cheap to clone, and usable from any thread. It keeps no channel open and no loop running.
+/// A channel may be in any number of groups.
 ///
-/// What is asked of a group is asked of those who are in it at that moment; [`matching`](Self::matching)
-/// restricts it to some of them. Each loop gets one command for all of its channels, and the calling one
-/// none. Servers may be members too: they are closed with the others, and nothing is written to them.
+/// An operation on a group applies to the channels that are members at that moment;
+/// [`matching`](Self::matching) restricts it to some of them. Each loop gets one command for all of its
+/// channels, and the calling loop none. Servers may be members too: they are closed with the others, and
+/// nothing is written to them.
 ///
-/// Bytes are shared by all who get them; any other message is cloned for each. A slow reader makes what is
-/// written to it wait in its memory, here as anywhere: [`matchers::writable`](crate::matchers::writable)
-/// leaves out who has enough to do.
+/// All receivers of bytes share them; any other message is cloned for each. Messages to a slow reader wait in
+/// memory, here as anywhere: [`matchers::writable`](crate::matchers::writable) leaves out channels above their
+/// high water mark.
 ///
 /// ```
 /// use std::time::Duration;
@@ -50,35 +51,35 @@ pub struct ChannelGroup {
     inner: Arc<GroupShared>,
 }
 
-/// What the handles of a group share. The lock is held for a look-up or a change, by any thread; nothing
-/// of the user's runs meanwhile.
+/// The state that the handles of a group share. Any thread may take the lock, for a lookup or a change; no user
+/// code runs meanwhile.
 pub(super) struct GroupShared {
     pub(super) name: Arc<str>,
     members: Mutex<MemberTable>,
 }
 
 impl ChannelGroup {
-    /// An empty group.
+    /// Creates an empty group.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
         Self { inner: Arc::new(GroupShared { name: name.into(), members: Mutex::default() }) }
     }
 
-    /// Once it is [closed](Self::close) it stays so: whoever is added later is closed at once. For a server
-    /// that ends, whose last connections come in meanwhile.
+    /// Makes a [close](Self::close) permanent: a channel that is added later is closed at once. For a server
+    /// that ends while its last connections are being accepted.
     #[must_use]
     pub fn stay_closed(self) -> Self {
         self.inner.members().stays_closed = true;
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.inner.name
     }
 
-    /// Adds a channel. `false`: it is in already, or it is closed, or about to be.
+    /// Adds a channel. Returns false if it is a member already, or is closed or being closed.
     pub fn add(&self, channel: &Channel) -> bool {
         let Some(memberships) = GroupMemberships::of(channel) else { return false };
         let mut members = self.inner.members();
@@ -94,7 +95,7 @@ impl ChannelGroup {
         true
     }
 
-    /// Takes a channel out, without closing it. `false`: it is not in.
+    /// Removes a channel without closing it. Returns false if it is not a member.
     pub fn remove(&self, channel: &Channel) -> bool {
         let mut members = self.inner.members();
         let was_in = members.remove(channel.loop_id(), channel.id()).is_some();
@@ -104,31 +105,31 @@ impl ChannelGroup {
         was_in
     }
 
-    /// Whether a channel is in.
+    /// True if the channel is a member.
     #[must_use]
     pub fn contains(&self, channel: &Channel) -> bool {
         self.inner.members().contains(channel)
     }
 
-    /// The channel with this id, if it is in.
+    /// Returns the member with this id.
     #[must_use]
     pub fn find(&self, id: ChannelId) -> Option<Channel> {
         self.inner.members().find(id)
     }
 
-    /// How many channels are in.
+    /// Returns the number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.inner.members().len()
     }
 
-    /// Whether nobody is in.
+    /// True if there are no members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Those who are in now, in the order in which they were made.
+    /// Returns the members, in the order of their creation.
     #[must_use]
     pub fn channels(&self) -> Vec<Channel> {
         let mut channels = self.by_loop().concat();
@@ -144,8 +145,8 @@ impl ChannelGroup {
         self.inner.name.clone()
     }
 
-    /// Those for whom this holds, to be asked for something. It is called once for each channel, on the
-    /// calling thread, when something is asked for. If it panics nobody is asked.
+    /// Selects the members for which `matches` is true, for an operation. `matches` is called once per channel,
+    /// on the calling thread, when an operation is called. If it panics, the operation does nothing.
     pub fn matching<F: Fn(&Channel) -> bool>(&self, matches: F) -> Selected<'_, F> {
         Selected::new(self, matches)
     }
@@ -154,7 +155,7 @@ impl ChannelGroup {
         Selected::new(self, |_| true)
     }
 
-    // Asking all of them for something: as of a selection.
+    // Operations on all members, as on a selection.
 
     /// Writes a message to each: see [`Selected::write`].
     #[track_caller]
@@ -168,8 +169,7 @@ impl ChannelGroup {
         self.all().write_and_flush(msg)
     }
 
-    /// Writes to each the message that is made for it, and flushes: see
-    /// [`Selected::write_and_flush_each`].
+    /// Creates a message for each, writes it, and flushes: see [`Selected::write_and_flush_each`].
     #[track_caller]
     pub fn write_and_flush_each<M: Into<Msg>>(
         &self,
@@ -188,30 +188,30 @@ impl ChannelGroup {
         self.all().flush();
     }
 
-    /// Closes all of them, servers too, after what was flushed before. If it was told to
-    /// [stay closed](Self::stay_closed) it does from now on.
+    /// Closes all members, servers too, after their flushed messages. With [`stay_closed`](Self::stay_closed)
+    /// the group stays closed from now on.
     #[track_caller]
     pub fn close(&self) -> ChannelGroupFuture {
         {
             let mut members = self.inner.members();
-            members.is_closed = members.stays_closed; // Before it is looked who is there.
+            members.is_closed = members.stays_closed; // Before the members are read.
         }
         self.all().close()
     }
 
-    /// Disconnects all of them.
+    /// Disconnects all members.
     #[track_caller]
     pub fn disconnect(&self) -> ChannelGroupFuture {
         self.all().disconnect()
     }
 
-    /// Lets all of them leave their loops, without closing them.
+    /// Deregisters all members from their loops without closing them.
     #[track_caller]
     pub fn deregister(&self) -> ChannelGroupFuture {
         self.all().deregister()
     }
 
-    /// Completes when all that are in now have been closed.
+    /// Completes when all current members have been closed.
     #[track_caller]
     pub fn closed(&self) -> ChannelGroupFuture {
         self.all().closed()
@@ -225,7 +225,7 @@ impl GroupShared {
 }
 
 impl Drop for GroupShared {
-    /// Nobody is to remember it.
+    /// Removes the group from the memberships of its channels.
     fn drop(&mut self) {
         let members = self.members.get_mut().unwrap_or_else(PoisonError::into_inner);
         let left = members.by_loop();

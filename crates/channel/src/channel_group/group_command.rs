@@ -1,4 +1,4 @@
-//! What is asked of several channels of one loop: carried there in one command.
+//! An operation on several channels of one loop, sent there in one command.
 
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
@@ -11,7 +11,7 @@ use crate::pipeline::{Completion, Msg};
 
 use super::outcome::OutcomeReporter;
 
-/// The same for some channels of one loop, in order.
+/// One operation for some channels of one loop, in order.
 pub(crate) struct GroupCommand {
     operation: GroupOperation,
     items: Vec<GroupCommandItem>,
@@ -27,10 +27,10 @@ pub(super) enum GroupOperation {
     Deregister,
 }
 
-/// One channel's part of it.
+/// One channel of the command.
 pub(super) struct GroupCommandItem {
     pub(super) channel: Channel,
-    /// If something is to be written.
+    /// The message, for a write.
     pub(super) message: Option<ReservedMessage>,
     pub(super) reporter: Option<OutcomeReporter>,
 }
@@ -45,13 +45,13 @@ impl GroupCommand {
         Self { operation, items }
     }
 
-    /// Whether it is for the calling loop.
+    /// True if the command is for the calling loop.
     pub(super) fn is_here(&self) -> bool {
         self.items.first().is_some_and(|item| item.channel.in_event_loop())
     }
 
-    /// Does it if this is the loop, or sends it there. A loop that is over drops it, and the tickets know
-    /// what that means.
+    /// Performs the command if this is its loop, or sends it there. A loop that has ended drops it, and the
+    /// dropped reporters record the failure.
     pub(super) fn dispatch(self) {
         let Some(first) = self.items.first() else { return };
         if self.is_here() {
@@ -70,8 +70,8 @@ impl GroupCommand {
         drop(sent);
     }
 
-    /// Does it, on the loop. All at once, however many: otherwise what is asked of a channel afterwards
-    /// could come before.
+    /// Performs the command, on the loop. All channels at once, however many: otherwise a later operation on a
+    /// channel could overtake this one.
     pub(crate) fn perform(self, here: &LocalLoop) {
         for GroupCommandItem { channel, message, reporter } in self.items {
             let Some(core) = here.channels().find(channel.token()) else { continue };

@@ -1,4 +1,4 @@
-//! How a channel leaves its groups when it is closed.
+//! The group memberships of a channel, which end when it is closed.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -12,12 +12,13 @@ use crate::channel::handle::shared_state::ChannelId;
 /// The groups that a channel is in; `None` once it is closed. Kept as an attribute of the channel, from its
 /// first group on.
 ///
-/// Touched by whoever adds and removes, who holds the lock of the group meanwhile, and by the channel's loop in
-/// the step that tells the close, which takes the list out and leaves the groups afterwards.
+/// Used by threads that add and remove, which hold the lock of the group meanwhile, and by the channel's loop
+/// when it notifies the close: it takes the list out, and leaves the groups afterwards.
 ///
-/// The loop lowers the channel's open flag before it looks for this attribute; an adder makes the attribute
-/// before it looks at the flag. Both go through the lock of the attributes, so one of them sees the other: either
-/// the loop takes the channel out of the new group, or the adder learns that the channel is closed.
+/// The loop clears the channel's open flag before it looks for this attribute; a thread that adds the channel
+/// creates the attribute before it reads the flag. Both go through the lock of the attributes, so one of them
+/// sees the other: either the loop removes the channel from the new group, or the other thread learns that the
+/// channel is closed.
 pub(super) struct GroupMemberships(Mutex<Option<Vec<Weak<GroupShared>>>>);
 
 static GROUP_MEMBERSHIPS: AttrKey<GroupMemberships> = companion_key("groups");
@@ -30,12 +31,12 @@ impl GroupMemberships {
         channel.is_open().then_some(memberships)
     }
 
-    /// Those of a channel that may be in a group.
+    /// Returns the memberships of a channel, if it was ever in a group.
     pub(super) fn find(channel: &Channel) -> Option<Arc<Self>> {
         channel.attribute(&GROUP_MEMBERSHIPS)
     }
 
-    /// It is in one more group. `false`: it is closed, and in none.
+    /// Adds a group. Returns false if the channel is closed.
     pub(super) fn join(&self, group: &Arc<GroupShared>) -> bool {
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(groups) = &mut *groups {
@@ -53,7 +54,7 @@ impl GroupMemberships {
         }
     }
 
-    /// Takes a channel out of all its groups: it is closed, and nobody was told so yet.
+    /// Removes a channel from all its groups: it is closed, and nobody else was notified yet.
     fn leave_all(&self, of: ExecutorId, id: ChannelId) {
         let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         for group in groups.into_iter().flatten().filter_map(|group| group.upgrade()) {
@@ -76,7 +77,7 @@ mod tests {
     use crate::driver::TaskOnly;
     use crate::{EventLoopGroup, local};
 
-    /// How many groups a channel remembers.
+    /// Returns the number of groups that a channel remembers.
     fn remembered(channel: &Channel) -> Option<usize> {
         let memberships = GroupMemberships::find(channel)?;
         let groups = memberships.0.lock().unwrap();
@@ -86,7 +87,7 @@ mod tests {
     #[test]
     fn c14_a_channel_remembers_no_group_that_it_has_left_or_that_is_gone() {
         let loops = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
-        // Without its peer it would be closed before its time.
+        // A channel whose peer is dropped would be closed too early.
         let (channel, _peer) = local::pair();
         let channel = loops.register(channel).join().unwrap();
         let stays = ChannelGroup::new("stays");

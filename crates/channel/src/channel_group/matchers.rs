@@ -1,6 +1,6 @@
-//! Ready-made answers to the question who is meant: for [`ChannelGroup::matching`](crate::ChannelGroup).
+//! Ready-made matchers for [`ChannelGroup::matching`](crate::ChannelGroup).
 //!
-//! A matcher is any `Fn(&Channel) -> bool`; these are the ones that are asked for most.
+//! A matcher is any `Fn(&Channel) -> bool`; these are the common ones.
 //!
 //! ```
 //! use waterwheel_channel::{ChannelGroup, matchers};
@@ -14,23 +14,23 @@
 
 use crate::channel::handle::Channel;
 
-/// All but this one.
+/// Matches all channels but this one.
 pub fn all_but(channel: &Channel) -> impl Fn(&Channel) -> bool + use<> {
     let id = channel.id();
     move |channel| channel.id() != id
 }
 
-/// Those that accept connections.
+/// Matches channels that accept connections.
 pub fn servers() -> impl Fn(&Channel) -> bool {
     Channel::is_server
 }
 
-/// Those that do not.
+/// Matches channels that do not accept connections.
 pub fn connections() -> impl Fn(&Channel) -> bool {
     |channel| !channel.is_server()
 }
 
-/// Those that take more: see [`Channel::is_writable`]. Who does not read what it is sent misses it, and
+/// Matches writable channels: see [`Channel::is_writable`]. A peer that does not read misses the message, and
 /// costs no more memory than its water marks allow.
 pub fn writable() -> impl Fn(&Channel) -> bool {
     Channel::is_writable

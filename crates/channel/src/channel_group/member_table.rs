@@ -1,4 +1,4 @@
-//! Who is in a group, loop by loop.
+//! The members of a group, by loop.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,14 +7,14 @@ use waterwheel_executor::ExecutorId;
 use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelId;
 
-/// The members of a group. A loop without any is not kept: groups may outlive many loops.
+/// The members of a group. A loop without members has no entry: groups may outlive many loops.
 #[derive(Default)]
 pub(super) struct MemberTable {
     loops: HashMap<ExecutorId, BTreeMap<ChannelId, Channel>>,
     len: usize,
-    /// A close is for ever.
+    /// True if a close is permanent.
     pub(super) stays_closed: bool,
-    /// It was closed, and stays so: whoever comes is closed.
+    /// True once a permanent close was requested: channels that are added are closed.
     pub(super) is_closed: bool,
 }
 
@@ -32,7 +32,7 @@ impl MemberTable {
         self.loops.values().find_map(|here| here.get(&id)).cloned()
     }
 
-    /// `false`: it was in before.
+    /// Adds a channel. Returns false if it was a member before.
     pub(super) fn insert(&mut self, channel: Channel) -> bool {
         let here = self.loops.entry(channel.loop_id()).or_default();
         let new = here.insert(channel.id(), channel).is_none();
@@ -40,7 +40,7 @@ impl MemberTable {
         new
     }
 
-    /// The member, if it was in: to be dropped when nothing is locked, for it may be the last handle.
+    /// Removes and returns a member. To be dropped when nothing is locked: it may be the last handle.
     #[must_use]
     pub(super) fn remove(&mut self, of: ExecutorId, id: ChannelId) -> Option<Channel> {
         let here = self.loops.get_mut(&of)?;
@@ -52,7 +52,7 @@ impl MemberTable {
         member
     }
 
-    /// All of them, those of one loop together and in the order in which they were made.
+    /// Returns the members by loop, each in the order of their creation.
     pub(super) fn by_loop(&self) -> Vec<Vec<Channel>> {
         self.loops.values().map(|here| here.values().cloned().collect()).collect()
     }

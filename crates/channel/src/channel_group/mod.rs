@@ -1,24 +1,26 @@
-//! Many channels under one name (C14): messages to all of them, and an end for all of them.
+//! Groups of channels (C14): one operation for many channels.
 //!
 //! ```text
-//!   group.send(line)          on the calling thread: who is here, who matches, a message for each
+//!   group.send(line)          on the calling thread: the members, the matching ones, a message for each
 //!     │ one command per loop; none for the calling loop
 //!     ▼
-//!   GroupCommand ──► channel, channel, …       on each loop, one after the other
+//!   GroupCommand ──► channel, channel, …  on each loop, one after the other
 //!     │ OutcomeReporter
 //!     ▼
-//!   GroupOutcome              when the last of them has been told
+//!   GroupOutcome              when the last channel is done
 //! ```
 //!
 //! # Rules
 //!
-//! 1. Whoever is here when something is asked for is asked: those who come later are not, those who go
-//!    meanwhile fail as a channel that is closed does.
-//! 2. Nothing is locked while something of the user's runs: a matcher, a clone, a handler, a listener.
-//! 3. Whatever may panic does so before the first command is sent: all of them are asked, or none.
-//! 4. What one thread asks for reaches each channel in order, also among what it asks of the channel itself.
-//! 5. A channel leaves its groups in the step that tells its close, before anybody is told. Group first, then
-//!    membership, is the order of the locks.
+//! 1. An operation applies to the channels that are members when it is called. Channels that are added later
+//!    are not included; channels that close meanwhile fail as a closed channel does.
+//! 2. Nothing is locked while user code runs: a matcher, a clone, a handler, a listener.
+//! 3. User code that may panic runs before the first command is sent: the operation reaches all channels, or
+//!    none.
+//! 4. The operations of one thread reach each channel in order, also among its operations on the channel
+//!    itself.
+//! 5. A channel leaves its groups when its close is notified, before anybody else is notified. Lock order:
+//!    group first, then memberships.
 
 mod group;
 mod group_command;

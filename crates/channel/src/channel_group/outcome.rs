@@ -1,4 +1,4 @@
-//! What became of something that many channels were asked for.
+//! The outcome of an operation on a group.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,65 +10,64 @@ use crate::channel::handle::Channel;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::Completion;
 
-/// The future of something that the channels of a group were asked for: completes when all of them are
-/// done, and does not fail.
+/// The future of an operation on a group: completes when all channels are done, and does not fail.
 pub type ChannelGroupFuture = PromiseFuture<GroupOutcome>;
 
-/// What became of something that the channels of a group were asked for, channel by channel.
+/// The outcome of an operation on a group, by channel.
 #[derive(Clone)]
 pub struct GroupOutcome {
     group: Arc<str>,
     channels: Vec<Channel>,
-    /// By place in that list, ascending.
+    /// By index in `channels`, ascending.
     failures: Vec<(usize, Error)>,
 }
 
 impl GroupOutcome {
-    /// How many channels were asked.
+    /// Returns the number of channels that the operation was for.
     #[must_use]
     pub fn len(&self) -> usize {
         self.channels.len()
     }
 
-    /// Whether nobody was asked.
+    /// True if the operation was for no channel.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.channels.is_empty()
     }
 
-    /// Whether it succeeded with all of them; if nobody was asked, it did.
+    /// True if the operation succeeded on all channels, or was for none.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.failures.is_empty()
     }
 
-    /// Whether it succeeded with some of them, and with some it did not.
+    /// True if the operation succeeded on some channels and failed on others.
     #[must_use]
     pub fn is_partial_success(&self) -> bool {
         !self.is_success() && self.failures.len() < self.len()
     }
 
-    /// What became of it with this channel, if that was asked.
+    /// Returns the result for a channel; `None` if the operation was not for it.
     #[must_use]
     pub fn find(&self, channel: &Channel) -> Option<Result<(), &Error>> {
         let at = self.channels.iter().position(|asked| asked == channel)?;
         Some(self.result(at))
     }
 
-    /// What became of it with each.
+    /// Returns the result for each channel.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Channel, Result<(), &Error>)> {
         self.channels.iter().enumerate().map(|(at, channel)| (channel, self.result(at)))
     }
 
-    /// Those with whom it failed, and why.
+    /// Returns the channels on which the operation failed, with the errors.
     pub fn failures(&self) -> impl ExactSizeIterator<Item = (&Channel, &Error)> {
         self.failures.iter().map(|(at, error)| (&self.channels[*at], error))
     }
 
-    /// Success, or all failures as one.
+    /// Converts the outcome to a result with all failures as one error.
     ///
     /// # Errors
-    /// It failed with at least one of them.
+    /// The operation failed on at least one channel.
     pub fn into_result(self) -> Result<(), GroupError> {
         if self.is_success() { Ok(()) } else { Err(GroupError(self)) }
     }
@@ -88,15 +87,15 @@ impl fmt::Debug for GroupOutcome {
     }
 }
 
-/// So many channels are named in the text of an error.
-const NAMED: usize = 8;
+/// The number of channels that the text of an error names.
+const MAX_NAMED_CHANNELS: usize = 8;
 
-/// It failed with some channels of a group, or with all. Its text names the first eight of them.
+/// An operation that failed on some or all channels of a group. Its text names the first eight of them.
 #[derive(Clone, Debug)]
 pub struct GroupError(GroupOutcome);
 
 impl GroupError {
-    /// What became of it with each.
+    /// Returns the outcome by channel.
     #[must_use]
     pub fn outcome(&self) -> &GroupOutcome {
         &self.0
@@ -107,12 +106,12 @@ impl fmt::Display for GroupError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (failed, of) = (self.0.failures.len(), self.0.len());
         write!(f, "{failed} of {of} channels of the group `{}` failed:", self.0.group)?;
-        for (at, (channel, error)) in self.0.failures().take(NAMED).enumerate() {
+        for (at, (channel, error)) in self.0.failures().take(MAX_NAMED_CHANNELS).enumerate() {
             let separator = if at == 0 { "" } else { ";" };
             write!(f, "{separator} {channel:?}: {error}")?;
         }
-        if failed > NAMED {
-            write!(f, "; and {} more", failed - NAMED)?;
+        if failed > MAX_NAMED_CHANNELS {
+            write!(f, "; and {} more", failed - MAX_NAMED_CHANNELS)?;
         }
         Ok(())
     }
@@ -120,11 +119,11 @@ impl fmt::Display for GroupError {
 
 impl std::error::Error for GroupError {}
 
-/// Collects the answers. Whichever thread an answer comes from notes it; the last one keeps the promise.
+/// Collects the results, from any thread; the last result completes the promise.
 pub(super) struct OutcomeCollector {
     group: Arc<str>,
     channels: Vec<Channel>,
-    /// A channel that is gone is what was asked for.
+    /// True if a channel that is gone counts as a success, because the operation closes it.
     closed_is_success: bool,
     outstanding: AtomicUsize,
     failures: Mutex<Vec<(usize, Error)>>,
@@ -165,7 +164,7 @@ impl OutcomeCollector {
         if let Err(error) = result {
             self.failures.lock().unwrap_or_else(PoisonError::into_inner).push((at, error));
         }
-        // Publishes what was noted, and sees what the others have.
+        // Release publishes this result, Acquire sees the results of the others.
         if self.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.complete();
         }
@@ -183,9 +182,9 @@ impl OutcomeCollector {
     }
 }
 
-/// The right to say what became of one channel's part. Dropped, it says that the channel is gone.
+/// Reports the result of one channel. If it is dropped, it reports that the channel is gone.
 pub(super) struct OutcomeReporter {
-    /// `None` once it was said.
+    /// `None` once the result was reported.
     collector: Option<Arc<OutcomeCollector>>,
     at: usize,
 }

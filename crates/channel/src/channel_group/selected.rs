@@ -1,4 +1,4 @@
-//! Asking many channels for something.
+//! Operations on selected channels of a group.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::pipeline::{Message, Msg};
 
-/// Some channels of a group, to be asked for something: made by [`ChannelGroup::matching`].
+/// Some channels of a group, for an operation: created by [`ChannelGroup::matching`].
 ///
-/// The futures complete, with a [`GroupOutcome`](crate::GroupOutcome), when all who were asked are done,
-/// and cannot be cancelled. Their listeners run on the calling loop; elsewhere on the global executor.
-#[must_use = "it does nothing but what it is asked for"]
+/// The futures complete with a [`GroupOutcome`](crate::GroupOutcome) when all channels are done, and cannot be
+/// cancelled. Their listeners run on the calling loop; on any other thread, on the global executor.
+#[must_use = "a selection does nothing until an operation is called"]
 pub struct Selected<'a, F> {
     group: &'a ChannelGroup,
     matches: F,
@@ -26,7 +26,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         Self { group, matches }
     }
 
-    /// Those who are in now, loop by loop.
+    /// Returns the selected members, by loop.
     fn by_loop(&self, servers_too: bool) -> Vec<Vec<Channel>> {
         let mut by_loop = self.group.by_loop();
         for channels in &mut by_loop {
@@ -36,14 +36,13 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         by_loop
     }
 
-    /// Writes a message to each: it waits until it is flushed, and no other loop is woken for it.
+    /// Writes a message to each, to be sent by the next flush. No other loop is woken for it.
     #[track_caller]
     pub fn write(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
         self.write_each(|_| msg.clone())
     }
 
-    /// Writes to each the message that is made for it, on the calling thread. If that panics nothing is
-    /// written to anybody.
+    /// Creates a message for each, on the calling thread, and writes it. If `make` panics, nothing is written.
     #[track_caller]
     pub fn write_each<M: Into<Msg>>(&self, make: impl FnMut(&Channel) -> M) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
@@ -56,7 +55,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         self.write_and_flush_each(|_| msg.clone())
     }
 
-    /// Writes to each the message that is made for it, as [`write_each`](Self::write_each), and flushes.
+    /// Creates a message for each, as [`write_each`](Self::write_each) does, writes it, and flushes.
     #[track_caller]
     pub fn write_and_flush_each<M: Into<Msg>>(
         &self,
@@ -66,9 +65,9 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         self.run_operation(GroupOperation::WriteAndFlush, channels, msgs)
     }
 
-    /// Writes a message to each and flushes, without a future: nothing is allocated per channel but what
-    /// the message needs. As for [`Channel::send`]: that a channel is closed nobody is told, that it
-    /// refused for another reason is reported.
+    /// Writes a message to each and flushes, without a future: apart from the message, nothing is allocated per
+    /// channel. As with [`Channel::send`], a failure because a channel is closed is silent, and any other
+    /// refusal is reported.
     pub fn send(&self, msg: impl Message + Clone) {
         let (by_loop, msgs) = self.messages(|_| msg.clone());
         let mut msgs = msgs.into_iter();
@@ -92,25 +91,25 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         dispatch_all(commands.collect());
     }
 
-    /// Closes them, servers too, after what was flushed before.
+    /// Closes the channels, servers too, after their flushed messages.
     #[track_caller]
     pub fn close(&self) -> ChannelGroupFuture {
         self.run_operation(GroupOperation::Close, self.by_loop(true), Vec::new())
     }
 
-    /// Disconnects them.
+    /// Disconnects the channels.
     #[track_caller]
     pub fn disconnect(&self) -> ChannelGroupFuture {
         self.run_operation(GroupOperation::Disconnect, self.by_loop(true), Vec::new())
     }
 
-    /// Lets them leave their loops, without closing them.
+    /// Deregisters the channels from their loops without closing them.
     #[track_caller]
     pub fn deregister(&self) -> ChannelGroupFuture {
         self.run_operation(GroupOperation::Deregister, self.by_loop(true), Vec::new())
     }
 
-    /// Completes when all of those that are in now have been closed. They are asked for nothing.
+    /// Completes when all selected channels have been closed. Does not close them.
     #[track_caller]
     pub fn closed(&self) -> ChannelGroupFuture {
         let channels = self.by_loop(true).concat();
@@ -123,7 +122,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         future
     }
 
-    /// Who gets which message. All that is the user's runs in here.
+    /// Creates the message for each channel. All user code runs here.
     fn messages<M: Into<Msg>>(
         &self,
         mut make: impl FnMut(&Channel) -> M,
@@ -165,7 +164,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
     }
 }
 
-/// Other loops first: what happens on this one may take its time.
+/// Dispatches to other loops first: performing a command on this loop may take a while.
 fn dispatch_all(commands: Vec<GroupCommand>) {
     let (here, elsewhere): (Vec<_>, Vec<_>) = commands.into_iter().partition(GroupCommand::is_here);
     for command in elsewhere.into_iter().chain(here) {
@@ -173,7 +172,7 @@ fn dispatch_all(commands: Vec<GroupCommand>) {
     }
 }
 
-/// A message on its way to a channel: of another loop, it counts as pending from now on.
+/// Prepares a message for a channel. For a channel of another loop its bytes count as pending from now on.
 fn reserve_message(channel: &Channel, msg: Msg) -> Result<ReservedMessage, ChannelError> {
     let submitted = match channel.in_event_loop() {
         true => None,

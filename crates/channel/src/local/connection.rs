@@ -1,4 +1,4 @@
-//! The transport of one end of a connection.
+//! The transport of one end of a local connection.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -22,10 +22,10 @@ use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
 use crate::queue_capacity::shrink_if_empty;
 
-/// One end of a connection within the process: a client that is to be connected, or either end of one
-/// that is. Messages of any type go from one end to the other.
+/// One end of a connection within the process: a client to be connected, or either end of a connection.
+/// Messages of any type go from one end to the other.
 pub struct Connection {
-    /// None before it is connected.
+    /// Absent before it is connected.
     end: Option<ConnectionEnd>,
     rounds: ReadRounds,
 }
@@ -35,26 +35,27 @@ struct ConnectionEnd {
     to_peer: Arc<MessageQueue>,
     local: Option<Address>,
     peer: Option<Address>,
-    /// A write has found no room, and is to be told when there is.
-    blocked: bool,
-    /// That the peer has finished was told, or need not be.
+    /// True if a write found no room and waits to be resumed.
+    is_blocked: bool,
+    /// True if the end of the peer's stream was reported, or need not be.
     is_peer_end_reported: bool,
-    closed: bool,
-    /// On their way from the channel to the lane: empty but in a write, or if the peer was gone.
+    is_closed: bool,
+    /// Messages on their way from the channel to the queue. Empty except during a write, or if the peer was
+    /// gone.
     staged: VecDeque<QueuedMessage>,
-    /// Never read. Kept until the transport is dropped: the channel that closes it has it borrowed, and
-    /// their destructors may call that channel.
+    /// Messages that were never read. Kept until the transport is dropped: the channel has it borrowed while it
+    /// closes it, and destructors may call that channel.
     unread: VecDeque<QueuedMessage>,
 }
 
 impl Connection {
-    /// A client that is to be connected, to the [`Address::local`] of a server.
+    /// Creates a client to be connected, to the [`Address::local`] of a server.
     #[must_use]
     pub fn new() -> Self {
         Self { end: None, rounds: ReadRounds::default() }
     }
 
-    /// Two that are connected with each other.
+    /// Creates two ends that are connected with each other.
     #[must_use]
     pub fn pair() -> (Self, Self) {
         let (one, other) = ConnectionEnd::pair();
@@ -65,7 +66,7 @@ impl Connection {
         Self { end: Some(end), rounds: ReadRounds::default() }
     }
 
-    /// Closes it, without dropping what it has not read.
+    /// Closes the connection without dropping unread messages.
     pub(super) fn close_end(&mut self) {
         if let Some(end) = &mut self.end {
             end.close_end();
@@ -92,31 +93,31 @@ impl ConnectionEnd {
             to_peer,
             local: None,
             peer: None,
-            blocked: false,
+            is_blocked: false,
             is_peer_end_reported: false,
-            closed: false,
+            is_closed: false,
             staged: VecDeque::new(),
             unread: VecDeque::new(),
         }
     }
 
-    fn attach(&self, up: &TransportContext) {
-        self.from_peer.set_reader(up.waker());
-        self.to_peer.set_writer(up.waker());
+    fn attach(&self, context: &TransportContext) {
+        self.from_peer.set_reader(context.waker());
+        self.to_peer.set_writer(context.waker());
     }
 
     fn write(&mut self, outbound: &mut Outbound) -> io::Result<Submit> {
         let mut taken = 0;
         loop {
             let mut fill = match self.to_peer.room() {
-                QueueRoom::Gone => return Err(LocalError::PeerClosed.into()),
-                // Asked again it finds no room, and then waits for some.
-                QueueRoom::None if taken > 0 => return Ok(Submit::Done(taken)),
-                QueueRoom::None => {
-                    self.blocked = true;
+                QueueRoom::Closed => return Err(LocalError::PeerClosed.into()),
+                // The next call finds no room, and waits for some.
+                QueueRoom::Full if taken > 0 => return Ok(Submit::Done(taken)),
+                QueueRoom::Full => {
+                    self.is_blocked = true;
                     return Ok(Submit::Full);
                 }
-                QueueRoom::Beside(fill) => fill,
+                QueueRoom::Available(fill) => fill,
             };
             while !fill.is_full()
                 && let Some((msg, size)) = outbound.take_with_size()
@@ -136,28 +137,28 @@ impl ConnectionEnd {
         }
     }
 
-    /// Whether a write that found no room is to go on. If the peer is gone it goes on too, and fails;
-    /// but what the peer has said before is heard first, by one who listens.
+    /// True if a blocked write is to be resumed. If the peer is gone it is resumed too, and fails; but while
+    /// reading is on, the peer's last messages are read first.
     fn can_resume_write(&mut self, reads: bool) -> bool {
-        let can_resume_write = self.blocked
-            && match self.to_peer.room_again() {
-                QueueRoom::Gone => !reads,
-                QueueRoom::None => false,
-                QueueRoom::Beside(_) => true,
+        let can_resume_write = self.is_blocked
+            && match self.to_peer.room_to_resume() {
+                QueueRoom::Closed => !reads,
+                QueueRoom::Full => false,
+                QueueRoom::Available(_) => true,
             };
-        self.blocked &= !can_resume_write;
+        self.is_blocked &= !can_resume_write;
         can_resume_write
     }
 
-    /// True if the peer has finished and that is to be told to one who does not read.
+    /// True if the end of the peer's stream is to be reported while reading is off.
     fn must_report_peer_end(&self) -> bool {
-        !self.is_peer_end_reported && !self.closed && self.from_peer.is_finished()
+        !self.is_peer_end_reported && !self.is_closed && self.from_peer.is_finished()
     }
 
-    /// The end of what is written goes first: a peer that finds this end's reader gone finds the end of
-    /// the stream too.
+    /// Finishes the written direction first: a peer that finds this end's reader gone finds the end of the
+    /// stream too.
     fn close_end(&mut self) {
-        if !mem::replace(&mut self.closed, true) {
+        if !mem::replace(&mut self.is_closed, true) {
             self.to_peer.finish();
             self.unread = self.from_peer.abandon();
         }
@@ -168,7 +169,7 @@ impl Drop for ConnectionEnd {
     fn drop(&mut self) {
         self.close_end();
         for queued in self.unread.drain(..).chain(self.staged.drain(..)) {
-            // One by one: one that panics takes nothing else along.
+            // One by one: a destructor that panics does not leak the others.
             let origin = Origin::labelled("message of a local connection");
             let _ = run_user_code(UserCode::Destructor, origin, || drop(queued));
         }
@@ -192,11 +193,11 @@ impl Transport for Connection {
         false
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
         let Some(end) = &mut self.end else { return Ok(false) };
         end.is_peer_end_reported = false;
-        end.attach(up);
-        up.wake(); // For what has happened since it left.
+        end.attach(context);
+        context.wake(); // For events since it was deregistered.
         Ok(true)
     }
 
@@ -211,7 +212,7 @@ impl Transport for Connection {
 
     fn connect(
         &mut self,
-        up: &TransportContext,
+        context: &TransportContext,
         to: &ConnectTarget,
     ) -> Result<ConnectProgress, Error> {
         if self.end.is_some() {
@@ -223,19 +224,19 @@ impl Transport for Connection {
         let (mut client, mut server) = ConnectionEnd::pair();
         (server.local, server.peer) = (Some(Address::Local(name)), from);
         (client.local, client.peer) = (server.peer.clone(), server.local.clone());
-        client.attach(up);
+        client.attach(context);
         port.enqueue(Connection::connected(server))?;
         self.end = Some(client);
         Ok(ConnectProgress::Done)
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.rounds.set(up, plan);
-        // From here on the peer's end is not learnt by reading.
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.rounds.set(context, plan);
+        // From here on, the end of the peer's stream is not found by reading.
         if !self.rounds.is_on()
-            && self.end.as_ref().is_some_and(|end| end.blocked || end.must_report_peer_end())
+            && self.end.as_ref().is_some_and(|end| end.is_blocked || end.must_report_peer_end())
         {
-            up.wake();
+            context.wake();
         }
     }
 
@@ -246,8 +247,8 @@ impl Transport for Connection {
         }
     }
 
-    /// What is no longer read need not be shut: the peer is held back by a lane that nobody empties, as
-    /// it is by a socket.
+    /// Shutting down the read direction does nothing: a queue that is not emptied blocks the peer, as a socket
+    /// does.
     fn shutdown(&mut self, _: &TransportContext, how: Shutdown) -> Result<(), Error> {
         match &self.end {
             Some(end) if how != Shutdown::Read => end.to_peer.finish(),
@@ -258,7 +259,7 @@ impl Transport for Connection {
     }
 
     fn next_event(&mut self, _: &TransportContext) -> Option<TransportEvent> {
-        let end = self.end.as_mut().filter(|end| !end.closed)?;
+        let end = self.end.as_mut().filter(|end| !end.is_closed)?;
         if end.can_resume_write(self.rounds.is_on()) {
             return Some(TransportEvent::Wrote(0));
         }

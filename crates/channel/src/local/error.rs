@@ -1,4 +1,4 @@
-//! What can go wrong within the process.
+//! Errors of local channels.
 
 use std::io;
 use std::sync::Arc;
@@ -7,22 +7,22 @@ use waterwheel_executor::Error;
 
 use crate::address::Address;
 
-/// Why a local channel could not be bound, connected or written to.
+/// The reason why a local channel could not be bound, connected or written to.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LocalError {
-    /// There is no server of this name, or it is closed.
-    #[error("nobody listens at local:{name}")]
+    /// No server has this name, or it is closed.
+    #[error("no server listens at local:{name}")]
     Refused {
         /// The name.
         name: Arc<str>,
     },
-    /// The server does not accept fast enough.
+    /// The backlog of the server is full.
     #[error("the backlog of local:{name} is full: {backlog} connections wait to be accepted")]
     BacklogFull {
         /// The server's name.
         name: Arc<str>,
-        /// How many may wait.
+        /// The size of the backlog.
         backlog: usize,
     },
     /// Another server has this name.
@@ -31,8 +31,8 @@ pub enum LocalError {
         /// The name.
         name: Arc<str>,
     },
-    /// The address is one of another transport.
-    #[error("{address} is not a name in this process")]
+    /// The address belongs to another transport.
+    #[error("{address} is not a local address")]
     NotLocal {
         /// The address.
         address: Address,
@@ -43,7 +43,7 @@ pub enum LocalError {
 }
 
 impl LocalError {
-    /// What the same would be called if it came from a socket.
+    /// Returns the error kind that a socket would report.
     #[must_use]
     pub fn kind(&self) -> io::ErrorKind {
         match self {
@@ -69,7 +69,7 @@ impl From<LocalError> for Error {
     }
 }
 
-/// The name that an address stands for.
+/// Returns the name of a local address.
 pub(super) fn name_of(address: Address) -> Result<Arc<str>, LocalError> {
     match address {
         Address::Local(name) => Ok(name),

@@ -1,4 +1,4 @@
-//! What bootstraps make local channels of.
+//! The transport factory of local channels, for bootstraps.
 
 use super::connection::Connection;
 use super::listener::Listener;

@@ -1,4 +1,4 @@
-//! The transport of a server.
+//! The transport of a local server.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -21,13 +21,13 @@ use crate::channel::transport::{
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::pipeline::{Msg, Types};
 
-/// So many connections wait to be accepted before others are refused: as many as Netty takes for a
-/// socket where the system does not say. One round of 16 accepts eight times over.
+/// Connections that may wait for accept before others are refused: Netty's default for a socket where the
+/// system does not give one. Eight rounds of 16 accepts.
 pub const DEFAULT_BACKLOG: usize = 128;
 
-/// A server within the process. What it reads are [`NewChannel`]s, connected and without handlers: its
-/// own handler gives them an initialiser and registers them, with whichever loop. Accepting obeys
-/// `auto_read` and `reads_per_round`, as any reading.
+/// A server within the process. It reads [`NewChannel`]s, connected and without handlers: a handler of the
+/// server gives them an initialiser and registers them, with any loop. Accepting is reading: it obeys
+/// `auto_read` and `reads_per_round`.
 pub struct Listener {
     state: ListenerState,
     backlog: usize,
@@ -37,15 +37,14 @@ pub struct Listener {
 enum ListenerState {
     Unbound,
     Bound(Arc<LocalPort>),
-    /// With those who were not accepted: they are closed, and what they have not read is dropped with
-    /// the transport.
+    /// The connections that were not accepted are closed; their unread messages are dropped with the transport.
     Closed {
         _unaccepted: VecDeque<Connection>,
     },
 }
 
 impl Listener {
-    /// A server that is to be bound, to an [`Address::local`].
+    /// Creates a server to be bound, to an [`Address::local`].
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -55,11 +54,10 @@ impl Listener {
         }
     }
 
-    /// So many connections may wait to be accepted. Default: [`DEFAULT_BACKLOG`]. To be said before it
-    /// is bound.
+    /// Sets how many connections may wait for accept, before it is bound. Default: [`DEFAULT_BACKLOG`].
     ///
     /// # Errors
-    /// With a backlog of nothing nobody could connect.
+    /// A backlog of zero: no client could connect.
     pub fn backlog(mut self, backlog: usize) -> Result<Self, InvalidOption> {
         if backlog == 0 {
             return Err(InvalidOption::Backlog);
@@ -68,7 +66,7 @@ impl Listener {
         Ok(self)
     }
 
-    /// Takes a name, before it is registered: connections wait in the backlog until then.
+    /// Binds to a name before it is registered. Connections wait in the backlog until then.
     ///
     /// # Errors
     /// The name is in use.
@@ -86,7 +84,7 @@ impl Listener {
         }
     }
 
-    /// Lets go of the name. Runs nothing of the user's.
+    /// Frees the name and closes the backlog. Runs no user code.
     fn close_end(&mut self) {
         if let ListenerState::Bound(port) = &self.state {
             let mut unaccepted = port.close();
@@ -119,10 +117,10 @@ impl Transport for Listener {
         false
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
         let Some(port) = self.port() else { return Ok(false) };
-        port.set_server(up.waker());
-        up.wake();
+        port.set_server(context.waker());
+        context.wake();
         Ok(true)
     }
 
@@ -134,12 +132,12 @@ impl Transport for Listener {
         Ok(())
     }
 
-    fn bind(&mut self, up: &TransportContext, to: Address) -> Result<(), Error> {
+    fn bind(&mut self, context: &TransportContext, to: Address) -> Result<(), Error> {
         let ListenerState::Unbound = self.state else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
         let port = LocalPort::open(name_of(to)?, self.backlog)?;
-        port.set_server(up.waker());
+        port.set_server(context.waker());
         self.state = ListenerState::Bound(port);
         Ok(())
     }
@@ -160,21 +158,21 @@ impl Transport for Listener {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.rounds.set(up, plan);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.rounds.set(context, plan);
     }
 
     fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
-        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+        Err(io::ErrorKind::Unsupported.into()) // Unreachable: the listener accepts no type of message.
     }
 
-    fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
+    fn next_event(&mut self, context: &TransportContext) -> Option<TransportEvent> {
         let ListenerState::Bound(port) = &self.state else { return None };
         self.rounds.next(|| match port.accept() {
-            None => ReadOutcome::Nothing,
+            None => ReadOutcome::Empty,
             Some(connection) => {
                 let new = NewChannel::new(connection);
-                ReadOutcome::One(Msg::new(match up.channel() {
+                ReadOutcome::Message(Msg::new(match context.channel() {
                     Some(server) => new.parent(server),
                     None => new,
                 }))

@@ -1,4 +1,4 @@
-//! One direction of a connection: a bounded queue between two loops.
+//! One direction of a local connection: a bounded queue between two loops.
 
 use std::collections::VecDeque;
 use std::mem;
@@ -9,21 +9,21 @@ use crate::channel::transport::TransportWaker;
 use crate::pipeline::Msg;
 use crate::queue_capacity::shrink_if_empty;
 
-/// As many bytes wait between two ends, by the size hints of their messages, before the writer has to
-/// wait; the message that goes beyond it still passes. 64 KiB is the high water mark of a channel by
-/// default: what waits in the writer and between the ends is about twice that.
+/// Bytes that may wait between two ends, by the size hints of the messages, before the writer has to wait; the
+/// message that exceeds it still passes. 64 KiB is the default high water mark of a channel: the writer and the
+/// queue together hold about twice that.
 pub const QUEUED_BYTES: usize = 64 * 1024;
 
-/// As many messages wait between two ends, whatever they weigh: 64 rounds of 16 reads. At five words
-/// each the queue itself takes 1024 × 40 bytes, less than what it may hold.
+/// Messages that may wait between two ends, whatever their size: 64 rounds of 16 reads. At five words each the
+/// queue itself takes 1024 × 40 bytes, less than what it may hold.
 pub const QUEUED_MESSAGES: usize = 1024;
 
 /// One direction of a connection.
 ///
-/// Touched by the loop of the writing end and by that of the reading end, under the lock; by the rules
-/// of the [module](super), nothing of the user's runs meanwhile. The writing end alone pushes, so room
-/// that it has seen is still there when it comes back; the reading end alone takes. `writer` and
-/// `reader` are each end's own, but for `is_waiting`, which the other end takes away.
+/// Used by the loops of the writing and of the reading end, under the lock; by the rules of the
+/// [module](super), no user code runs meanwhile. Only the writing end pushes, so room that it has seen is still
+/// there later; only the reading end takes. `writer` and `reader` belong to their ends, except `is_waiting`,
+/// which the other end clears.
 #[derive(Default)]
 pub(super) struct MessageQueue(Mutex<MessageQueueState>);
 
@@ -33,11 +33,11 @@ struct MessageQueueState {
     fill: QueueFill,
     writer: QueueSide,
     reader: QueueSide,
-    /// The reader does not take anything, and is to be woken when the writer has finished.
+    /// True if the reader, which takes nothing, is to be woken when the writer has finished.
     wakes_reader_at_end: bool,
 }
 
-/// A message, and what it counts for.
+/// A message and its size.
 #[derive(Debug)]
 pub(super) struct QueuedMessage {
     msg: Msg,
@@ -50,7 +50,7 @@ impl QueuedMessage {
     }
 }
 
-/// How much waits.
+/// How much the queue holds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueFill {
     messages: usize,
@@ -77,18 +77,18 @@ impl QueueFill {
     }
 }
 
-/// One who uses a queue, as the other one sees it.
+/// One end of a queue, as the other end sees it.
 #[derive(Default)]
 pub(super) struct QueueSide {
     pub(super) is_closed: bool,
-    /// It has looked, found nothing to do, and is to be woken.
+    /// True if it found nothing to do and is to be woken.
     pub(super) is_waiting: bool,
-    /// None while it is not registered.
+    /// Absent while it is not registered.
     pub(super) waker: Option<TransportWaker>,
 }
 
 impl QueueSide {
-    /// There is something to do for it: whom to wake, once the lock is released.
+    /// Returns the waker if this end waits, and clears the wait. To be called after the lock is released.
     #[must_use]
     pub(super) fn take_waker(&mut self) -> Option<TransportWaker> {
         if mem::take(&mut self.is_waiting) { self.waker.clone() } else { None }
@@ -101,15 +101,15 @@ pub(super) fn wake(waker: Option<TransportWaker>) {
     }
 }
 
-/// What a writer finds.
+/// The room that a writer finds.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueueRoom {
     /// The reader is gone.
-    Gone,
-    /// Nothing more goes; the writer will be woken.
-    None,
-    /// Something goes, beside this.
-    Beside(QueueFill),
+    Closed,
+    /// The queue is full; the writer will be woken.
+    Full,
+    /// There is room beside this fill.
+    Available(QueueFill),
 }
 
 impl MessageQueue {
@@ -119,29 +119,30 @@ impl MessageQueue {
 
     // The writing end.
 
-    /// Whether something can be pushed.
+    /// Returns the room for a write.
     pub(super) fn room(&self) -> QueueRoom {
         self.room_if(|fill| !fill.is_full())
     }
 
-    /// Whether so much can be pushed again that it is worth to begin.
-    pub(super) fn room_again(&self) -> QueueRoom {
+    /// Returns the room for a blocked write, which resumes when the queue is half empty.
+    pub(super) fn room_to_resume(&self) -> QueueRoom {
         self.room_if(QueueFill::is_half_empty)
     }
 
     fn room_if(&self, enough: impl FnOnce(QueueFill) -> bool) -> QueueRoom {
         let mut state = self.lock();
         if state.reader.is_closed {
-            QueueRoom::Gone
+            QueueRoom::Closed
         } else if enough(state.fill) {
-            QueueRoom::Beside(state.fill)
+            QueueRoom::Available(state.fill)
         } else {
             state.writer.is_waiting = true;
-            QueueRoom::None
+            QueueRoom::Full
         }
     }
 
-    /// Appends what there was room for. `false`, and it is left where it is: the reader is gone.
+    /// Appends messages that there was room for. Returns false, and leaves them in `batch`, if the reader is
+    /// gone.
     pub(super) fn push(&self, batch: &mut VecDeque<QueuedMessage>) -> bool {
         let reader = {
             let mut state = self.lock();
@@ -158,7 +159,7 @@ impl MessageQueue {
         true
     }
 
-    /// Nothing more will be written.
+    /// Finishes the stream: nothing more will be written.
     pub(super) fn finish(&self) {
         let (own, reader) = {
             let mut state = self.lock();
@@ -185,33 +186,29 @@ impl MessageQueue {
             let Some(queued) = state.queue.pop_front() else {
                 shrink_if_empty(&mut state.queue);
                 state.reader.is_waiting = !state.writer.is_closed;
-                return if state.writer.is_closed {
-                    ReadOutcome::End
-                } else {
-                    ReadOutcome::Nothing
-                };
+                return if state.writer.is_closed { ReadOutcome::End } else { ReadOutcome::Empty };
             };
             state.fill.remove(&queued);
             let enough = state.fill.is_half_empty();
             (queued.msg, if enough { state.writer.take_waker() } else { None })
         };
         wake(writer);
-        ReadOutcome::One(msg)
+        ReadOutcome::Message(msg)
     }
 
-    /// True if nothing more will be written; otherwise the reader, who takes nothing, is woken when that is so.
+    /// Returns true if the writer has finished; otherwise the reader is woken when it does.
     pub(super) fn is_finished(&self) -> bool {
         let mut state = self.lock();
         state.wakes_reader_at_end = !state.writer.is_closed;
         state.writer.is_closed
     }
 
-    /// Whether there is a message to take.
+    /// True if there is a message to take.
     pub(super) fn has_messages(&self) -> bool {
         !self.lock().queue.is_empty()
     }
 
-    /// Nothing more will be read. What was not, for the caller to drop.
+    /// Stops reading. Returns the unread messages for the caller to drop.
     #[must_use]
     pub(super) fn abandon(&self) -> VecDeque<QueuedMessage> {
         let (own, unread, writer) = {
@@ -238,7 +235,7 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    /// A message that is missed if it is lost, or dropped twice.
+    /// A message that shows if it is lost or dropped twice.
     #[derive(Debug)]
     struct Number {
         n: usize,
@@ -247,11 +244,11 @@ mod tests {
 
     impl Message for Number {}
 
-    /// Writes so many messages, a few at a time, as there is room.
+    /// Writes `count` messages, a few at a time, as there is room.
     fn write(queue: &MessageQueue, count: usize, alive: &Arc<()>) {
         let mut next = 0;
         while next < count {
-            let QueueRoom::Beside(mut fill) = queue.room() else {
+            let QueueRoom::Available(mut fill) = queue.room() else {
                 thread::yield_now();
                 continue;
             };
@@ -281,11 +278,11 @@ mod tests {
         let mut next = 0;
         loop {
             match queue.take() {
-                ReadOutcome::One(msg) => {
+                ReadOutcome::Message(msg) => {
                     assert_eq!(msg.take::<Number>().unwrap().n, next);
                     next += 1;
                 }
-                ReadOutcome::Nothing => thread::yield_now(),
+                ReadOutcome::Empty => thread::yield_now(),
                 ReadOutcome::End => break,
             }
         }
@@ -305,6 +302,6 @@ mod tests {
         drop(queue.abandon());
         assert!(writer.join().unwrap(), "queued, or left with the writer");
         assert_eq!(Arc::strong_count(&alive), 1);
-        assert!(matches!(queue.room(), QueueRoom::Gone));
+        assert!(matches!(queue.room(), QueueRoom::Closed));
     }
 }

@@ -1,5 +1,5 @@
-//! Channels within the process: servers with a name, connections between two channels, no operating
-//! system (C13, L14).
+//! Channels within the process, without the operating system: servers with a name, and connections between two
+//! channels (C13, L14).
 //!
 //! ```
 //! use std::sync::mpsc;
@@ -61,52 +61,50 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is promised
+//! # Guarantees
 //!
-//! - Messages of any type move by value, in order. The end of the stream comes after the last of them.
+//! - Messages of any type move by value, in order. End-of-stream comes after the last of them.
 //! - A name belongs to one server, from its bind until its channel is closed.
-//! - A connection is made when it is in the server's backlog, as with a socket: the client may write
-//!   before it is accepted. It fails at once if nobody listens or the backlog is full; the client may
-//!   then try again.
-//! - An end that is dropped, closed, or never accepted, closes the other one: that reads what is left,
-//!   then it is closed. Writing to an end that is gone fails with [`LocalError::PeerClosed`], as a
-//!   broken pipe, and closes the writer.
-//! - An end may say that it will send no more (C10): the other one reads what is left, then the end, and
-//!   may go on sending. An end that wants to read no more just does not: see the next point.
-//! - A peer that does not read holds its writer back: between the ends wait at most [`QUEUED_BYTES`] and
-//!   [`QUEUED_MESSAGES`]. The writer goes on when half of that is gone.
+//! - A connect is done when the connection is in the server's backlog, as with a socket: the client may write
+//!   before it is accepted. The connect fails at once if there is no server or the backlog is full; the client
+//!   may then try again.
+//! - An end that is dropped, closed or never accepted closes the other end, which reads the rest first. Writing
+//!   to an end that is gone fails with [`LocalError::PeerClosed`], as a broken pipe, and closes the writer.
+//! - An end may shut down its output (C10): the other end reads the rest, then end-of-stream, and may continue
+//!   to send. An end that wants to read no more simply does not read: see the next point.
+//! - A peer that does not read blocks its writer: at most [`QUEUED_BYTES`] and [`QUEUED_MESSAGES`] wait between
+//!   the ends. The writer resumes when half of that is read.
 //!
 //! # The rules between two ends
 //!
 //! ```text
-//!    loop A                     lane, one per direction                     loop B
+//!    loop A                     one queue per direction                     loop B
 //!    write ──► room? ──► push ══► queue ══► take ──► next_event ──► handlers
 //!                │ full: writer waits         │ empty: reader waits
 //!    Wrote(0) ◄──┴──── half empty: wakes ◄────┴──── pushed, finished: wakes
 //! ```
 //!
-//! 1. One end writes a lane and one reads it, each on its own loop, or the same. What they share is
-//!    behind the lane's lock, which is held for a few instructions: never while something of the user's
-//!    runs. `size_hint` is asked before, messages are dropped after, wakers are called after.
-//! 2. Whoever finds nothing to do notes that it waits *in the same critical section* in which it looked.
-//!    Whoever gives it something to do takes that note away in the same critical section in which it
-//!    gave. The lock puts the two in an order: either the look came later and has seen the gift, or the
-//!    gift came later and finds the note. Nothing is lost, and nobody is woken who does not wait: in a
-//!    steady flow there are no wakes at all.
-//! 3. The wake comes after the lock was released. By then the note is gone, and this wake is the only
-//!    one; it must lead to a look that begins later than the gift. On the end's own loop it marks the
-//!    channel, which looks later. From elsewhere it sends a command, unless one is under way that the
-//!    loop has not taken (`poll_requested`, set by a swap, cleared by the loop before it looks). If the swap
-//!    finds the flag set, then the flag was not yet cleared; had the loop's look come before the gift,
-//!    then its clearing would have happened before too, by the order of the lock, and the swap would
-//!    have seen that. So the command under way leads to a look after the gift. The atomics need no more
-//!    than acquire and release for this: the lock is what orders.
-//! 4. A look that was for nothing does no harm: every look asks the lane anew.
-//! 5. An end that left its loop has no waker, and a wake for it is lost; when it is registered again it
+//! 1. One end writes a queue and the other reads it, each on its own loop, or on the same. Their shared state
+//!    is behind the queue's lock, which is held for a few instructions and never while user code runs:
+//!    `size_hint` is called before, messages are dropped and wakers are called after.
+//! 2. An end that finds nothing to do sets `is_waiting` *in the same critical section* in which it looked. The
+//!    end that gives it something to do clears the flag in the same critical section in which it does so. The
+//!    lock orders the two: either the look is later and sees the change, or the change is later and sees the
+//!    flag. Nothing is lost, and an end that does not wait is not woken: in a steady flow there are no wakes.
+//! 3. The wake comes after the lock was released. By then the flag is clear, and this wake is the only one; it
+//!    must lead to a look that begins later than the change. On the end's own loop it marks the channel, which
+//!    looks later. From another thread it sends a command, unless one is on its way that the loop has not taken
+//!    (`poll_requested`, set by a swap, cleared by the loop before it looks). If the swap finds the flag set,
+//!    then the flag was not yet cleared; had the loop's look come before the change, then its clearing would
+//!    have happened before too, by the order of the lock, and the swap would have seen that. So the command on
+//!    its way leads to a look after the change. The atomics need no more than Acquire and Release for this: the
+//!    lock gives the order.
+//! 4. A look without a change does no harm: every look asks the queue again.
+//! 5. An end that is not registered has no waker, and a wake for it is lost; when it is registered again it
 //!    looks by itself.
-//! 6. A turn of the loop gives a channel one round of reads; if there is more it reads on in the next turn,
-//!    without having to be woken. Nothing here calls the other end: it is woken, and looks from its loop.
-//!    Two channels that answer each other for ever use no stack and starve nobody.
+//! 6. A turn of the loop gives a channel one round of reads; the rest is read in the next turn, without another
+//!    wake. Nothing here calls the other end: it is woken, and looks from its loop. Two channels that answer
+//!    each other forever use no stack and starve nobody.
 
 mod connection;
 mod error;
@@ -126,8 +124,8 @@ pub use self::factory::Local;
 pub use self::listener::{DEFAULT_BACKLOG, Listener};
 pub use self::message_queue::{QUEUED_BYTES, QUEUED_MESSAGES};
 
-/// A server with this name. It accepts connections once it is registered; until then they wait in its
-/// backlog, of [`DEFAULT_BACKLOG`]. What it reads are [`NewChannel`]s.
+/// Creates a server with this name. It accepts connections once it is registered; until then they wait in its
+/// backlog, of [`DEFAULT_BACKLOG`]. It reads [`NewChannel`]s.
 ///
 /// # Errors
 /// The name is in use.
@@ -146,7 +144,7 @@ pub fn listen(name: impl Into<Arc<str>>) -> Result<NewChannel, LocalError> {
     Ok(NewChannel::new(Listener::new().listen(name)?))
 }
 
-/// Two channels that are connected with each other.
+/// Creates two channels that are connected with each other.
 pub fn pair() -> (NewChannel, NewChannel) {
     let (one, other) = Connection::pair();
     (NewChannel::new(one), NewChannel::new(other))

@@ -1,4 +1,4 @@
-//! Who listens at which name, and who waits to be accepted.
+//! The names of local servers, and their backlogs.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
@@ -9,19 +9,19 @@ use super::error::LocalError;
 use super::message_queue::{QueueSide, wake};
 use crate::channel::transport::TransportWaker;
 
-/// The names of this process. Touched by any thread that binds, connects or closes, for a look or an
-/// entry; no other lock is taken meanwhile, and nothing is dropped but a name.
+/// The names of this process. Used by any thread that binds, connects or closes, for a lookup or a change; no
+/// other lock is taken meanwhile, and nothing is dropped but a name.
 static NAMES: Mutex<BTreeMap<Arc<str>, Arc<LocalPort>>> = Mutex::new(BTreeMap::new());
 
 fn names() -> MutexGuard<'static, BTreeMap<Arc<str>, Arc<LocalPort>>> {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Where a server listens.
+/// The name and the backlog of a server.
 ///
-/// Touched by the server's loop and by the loops of those who connect, under the lock, by the rules of
-/// the [module](super): the server notes that it waits in the critical section in which it has found
-/// nobody, whoever enters takes the note away. Only the server takes connections out.
+/// Used by the server's loop and by the loops of connecting clients, under the lock, by the rules of the
+/// [module](super): the server sets `is_waiting` in the critical section in which it found the backlog empty,
+/// and a client that connects clears it. Only the server removes connections.
 pub(super) struct LocalPort {
     name: Arc<str>,
     backlog: usize,
@@ -35,7 +35,7 @@ struct LocalBacklog {
 }
 
 impl LocalPort {
-    /// Takes a name.
+    /// Reserves a name.
     pub(super) fn open(name: Arc<str>, backlog: usize) -> Result<Arc<Self>, LocalError> {
         let port = Arc::new(Self { name: name.clone(), backlog, waiting: Mutex::default() });
         let mut names = names();
@@ -46,7 +46,7 @@ impl LocalPort {
         Ok(port)
     }
 
-    /// The one of this name.
+    /// Returns the port with this name.
     pub(super) fn find(name: &Arc<str>) -> Result<Arc<Self>, LocalError> {
         let found = names().get(name).cloned();
         found.ok_or_else(|| LocalError::Refused { name: name.clone() })
@@ -60,7 +60,7 @@ impl LocalPort {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets a connection wait to be accepted.
+    /// Appends a connection to the backlog.
     pub(super) fn enqueue(&self, connection: Connection) -> Result<(), LocalError> {
         let server = {
             let mut waiting = self.lock();
@@ -78,7 +78,7 @@ impl LocalPort {
         Ok(())
     }
 
-    /// Takes the next connection; `None`: the server will be woken.
+    /// Takes the next connection. Returns `None` if the backlog is empty; the server will be woken.
     pub(super) fn accept(&self) -> Option<Connection> {
         let mut waiting = self.lock();
         let connection = waiting.connections.pop_front();
@@ -95,7 +95,7 @@ impl LocalPort {
         drop(before);
     }
 
-    /// Gives the name back. Those who were not accepted, for the caller to drop.
+    /// Frees the name. Returns the connections that were not accepted, for the caller to drop.
     #[must_use]
     pub(super) fn close(&self) -> VecDeque<Connection> {
         let freed = names().remove(&self.name);

@@ -1,23 +1,23 @@
-//! Reading in rounds (C09).
+//! Rounds of reads (C09).
 
 use crate::channel::transport::{TransportContext, TransportEvent};
 use crate::driver::ReadPlan;
 use crate::pipeline::Msg;
 
-/// Whether and how an end reads. Touched on its loop only.
+/// The read state of one end. Used on its loop only.
 #[derive(Debug, Default)]
 pub(super) struct ReadRounds {
     plan: Option<ReadPlan>,
-    /// How many reads this round has left; `None` between rounds.
+    /// Reads left in this round; `None` between rounds.
     left: Option<u32>,
 }
 
-/// What was there to be read.
+/// The result of a read.
 pub(super) enum ReadOutcome {
-    One(Msg),
-    /// The reader will be woken.
-    Nothing,
-    /// Nothing, for ever.
+    Message(Msg),
+    /// Nothing to read; the reader will be woken.
+    Empty,
+    /// The end of the stream.
     End,
 }
 
@@ -27,35 +27,35 @@ impl ReadRounds {
     }
 
     /// Turns reading on or off.
-    pub(super) fn set(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
+    pub(super) fn set(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
         let begins = self.plan.is_none() && plan.is_some();
         self.plan = plan;
         if begins {
-            up.wake();
+            context.wake();
         }
     }
 
-    /// It leaves its loop: the channel itself tells that the round is over.
+    /// Aborts the round because the channel is deregistered; the channel itself announces its end.
     pub(super) fn abort_round(&mut self) {
         self.left = None;
     }
 
-    /// What the channel is told next.
+    /// Returns the next event for the channel.
     pub(super) fn next(&mut self, take: impl FnOnce() -> ReadOutcome) -> Option<TransportEvent> {
         if let Some(plan) = self.plan {
             let left = self.left.unwrap_or(plan.max_reads.max(1));
             if left > 0 {
                 match take() {
-                    ReadOutcome::One(msg) => {
+                    ReadOutcome::Message(msg) => {
                         self.left = Some(left - 1);
                         return Some(TransportEvent::Read(msg));
                     }
                     ReadOutcome::End if self.left.is_none() => return Some(TransportEvent::Eof),
-                    ReadOutcome::End | ReadOutcome::Nothing => {}
+                    ReadOutcome::End | ReadOutcome::Empty => {}
                 }
             }
         }
-        // Turned off in the middle of a round, or at its end.
+        // Reading was turned off in the middle of a round, or the round is over.
         self.left.take().map(|_| TransportEvent::ReadComplete)
     }
 }

@@ -133,8 +133,8 @@ fn c12_the_time_left_is_shared_among_the_addresses_left() {
         fixture.run_until_idle();
         assert!(third.is_closed());
         let message = failure(connected);
-        assert!(message.contains("no connection to 192.0.2.1:80 after 10s"), "{message}");
-        assert!(message.contains("no connection to 192.0.2.3:80 after 20s"), "{message}");
+        assert!(message.contains("connect to 192.0.2.1:80 timed out after 10s"), "{message}");
+        assert!(message.contains("connect to 192.0.2.3:80 timed out after 20s"), "{message}");
     });
 }
 
@@ -154,7 +154,7 @@ fn c12_each_address_has_at_least_two_seconds_and_none_is_tried_without_time_left
         assert!(fixture.sockets.next_connect().is_none(), "there is no time for a fourth");
         let message = failure(connected);
         assert!(
-            message.contains("192.0.2.3:80 after 1s") && !message.contains("after 0"),
+            message.contains("192.0.2.3:80 timed out after 1s") && !message.contains("after 0"),
             "{message}"
         );
     });
@@ -181,7 +181,7 @@ fn c12_the_default_timeout_is_thirty_seconds() {
         let _dial = dialled(&fixture, 1);
         fixture.manual.advance(secs(30));
         fixture.run_until_idle();
-        assert_eq!(failure(connected), "no connection to 192.0.2.1:80 after 30s");
+        assert_eq!(failure(connected), "connect to 192.0.2.1:80 timed out after 30s");
     });
 }
 
@@ -376,7 +376,7 @@ fn c12_a_name_lookup_without_an_answer_times_out() {
         assert!(!connected.is_done());
         fixture.manual.advance(secs(1));
         fixture.run_until_idle();
-        assert_eq!(failure(connected), "\"silent:80\" was not resolved after 5s");
+        assert_eq!(failure(connected), "resolving \"silent:80\" timed out after 5s");
         resolver.answer(Ok(addresses(1)));
         fixture.run_until_idle();
         assert!(fixture.sockets.next_connect().is_none(), "too late");
@@ -400,7 +400,7 @@ fn c12_a_name_that_cannot_be_resolved_fails_with_the_reason() {
         assert_eq!(failure(empty), "\"empty:80\" has no address");
         assert!(dropped.wait_timeout(PATIENCE).is_ok() && dropped.join().is_err());
         let nobody = fixture.client().connect("name:80");
-        assert!(failure(nobody).contains("\"name:80\" is no address"));
+        assert!(failure(nobody).contains("\"name:80\" is not an address"));
     });
 }
 

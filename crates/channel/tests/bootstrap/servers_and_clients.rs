@@ -258,7 +258,7 @@ fn c12_an_unsupported_option_fails_with_an_error_that_names_it() {
         ),
     ];
     for message in message {
-        assert_eq!(message, "the transport `local` has no option no_delay");
+        assert_eq!(message, "the transport `local` does not support the option no_delay");
     }
 }
 

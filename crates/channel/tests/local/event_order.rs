@@ -48,7 +48,7 @@ fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_ord
                 "registered",
                 "bound",
                 "active",
-                "read waterwheel_channel::channel::new_channel::NewChannel",
+                "read waterwheel_channel::channel::handle::new_channel::NewChannel",
                 "read complete",
                 "closed",
                 "inactive",

@@ -40,7 +40,7 @@ fn c13_an_unknown_name_is_refused_by_name_and_may_be_tried_again() {
         let client = client(fixture, 1, &log);
         let address = Address::local(name.as_str());
         let error = fixture.outcome(client.connect(address.clone())).unwrap_err();
-        assert_eq!(error.to_string(), format!("nobody listens at local:{name}"));
+        assert_eq!(error.to_string(), format!("no server listens at local:{name}"));
         assert_eq!(local_error(&error).kind(), io::ErrorKind::ConnectionRefused);
         assert!(client.is_open() && !client.is_active());
         let listener = Listener::new().listen(name.as_str()).unwrap();
@@ -157,7 +157,7 @@ fn c13_addresses_of_other_transports_are_refused() {
         let ip = Address::from(SocketAddr::from(([127, 0, 0, 1], 80)));
         let client = client(fixture, 0, &log);
         let error = fixture.outcome(client.connect(ip.clone())).unwrap_err();
-        assert_eq!(error.to_string(), "127.0.0.1:80 is not a name in this process");
+        assert_eq!(error.to_string(), "127.0.0.1:80 is not a local address");
         let from = ConnectTarget::from(Address::local("anything")).from_local(ip.clone());
         let error = fixture.outcome(client.connect(from)).unwrap_err();
         assert!(matches!(local_error(&error), LocalError::NotLocal { .. }));
@@ -221,7 +221,7 @@ fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
             let client = client(fixture, 1, &log);
             fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         }
-        let accepted = "read waterwheel_channel::channel::new_channel::NewChannel";
+        let accepted = "read waterwheel_channel::channel::handle::new_channel::NewChannel";
         assert_eq!(log.of("server")[3..], [""; 0], "not before it is asked for");
         server.read();
         fixture.run();

@@ -47,7 +47,7 @@ const EXPECTED: [(u32, &str); 6] = [
     (PASS, "done"),
     (SUCCEED, "done"),
     (FAIL, "failed on purpose"),
-    (DROP, "the completion was dropped without being told anything"),
+    (DROP, "the completion of the operation was dropped without a result"),
     (RETURN_ERROR, "returned"),
     (FORGET, "the handler `does` neither passed the operation on nor completed it"),
 ];

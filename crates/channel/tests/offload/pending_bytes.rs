@@ -139,7 +139,7 @@ fn c03_the_hard_cap_counts_writes_queued_for_the_handler() {
     let first = fixture.channel.on_loop(|channel| channel.write(bytes(250)));
     let second = fixture.channel.on_loop(|channel| channel.write_and_flush(bytes(51)));
     fixture.channel.run();
-    assert!(second.join().unwrap_err().to_string().contains("may: 51 more are refused"));
+    assert!(second.join().unwrap_err().to_string().contains("write of 51 bytes refused"));
     fixture.handle().flush();
     fixture.run_until_idle();
     first.join().unwrap();

@@ -257,7 +257,7 @@ fn c03_an_executor_that_shuts_down_closes_the_channel_with_an_error() {
     let written = fixture.handle().write_and_flush(2u32);
     fixture.run_until_idle();
     let error = written.join().unwrap_err().to_string();
-    let gone = "the executor of the offloaded handler `remote` is gone: task rejected";
+    let gone = "the executor of the offloaded handler `remote` has ended: task rejected";
     assert!(error.starts_with(gone), "{error}");
     let seen = log.take();
     assert_eq!(

@@ -63,7 +63,10 @@ fn l13_an_accepted_connection_above_max_channels_is_closed_and_reported() {
         assert_eq!(read_to_end(&mut refused), b"");
     }
     let report = bench.report_with("too many channels");
-    assert!(report.contains("an accepted connection was closed, 1 so far"), "{report}");
+    assert!(
+        report.contains("an accepted connection could not be registered and was closed, 1 so far"),
+        "{report}"
+    );
     assert!(bench.reports().len() <= 5, "a flood of them is one fault");
     peers.iter_mut().for_each(assert_echoes);
     bench.assert_not_spinning();

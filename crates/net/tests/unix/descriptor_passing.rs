@@ -191,7 +191,7 @@ fn c13_an_ancillary_message_without_bytes_is_refused_by_a_stream() {
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let error =
             channel.write_and_flush(AncillaryMessage::new("", vec![end])).join().unwrap_err();
-        let said = "an ancillary message on a stream needs at least one byte for what is passed to travel with";
+        let said = "an ancillary message without bytes on a stream: file descriptors and credentials need at least one byte";
         assert_eq!(error.to_string(), said);
         pipe.assert_writers_closed();
         get(channel.write_and_flush(Bytes::from("go on")));

@@ -53,7 +53,7 @@ pub(crate) fn c12_a_connect_that_takes_too_long_is_given_up(cell: &Cell) {
     until("it is under way", || stage.channels() == 2 + waiting.len());
     cell.pass(timeout);
     let error = get(attempt).unwrap_err().to_string();
-    let expected = format!("no connection to {} after ", server.local_address().unwrap());
+    let expected = format!("connect to {} timed out after ", server.local_address().unwrap());
     assert!(error.starts_with(&expected), "{error}");
     until("the channel is gone", || stage.channels() == 1 + waiting.len());
 }

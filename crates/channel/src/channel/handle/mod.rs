@@ -351,7 +351,7 @@ impl Channel {
             }
             return;
         }
-        let lazily = request.can_wait();
+        let lazily = request.needs_no_wake();
         let shared = self.shared.clone();
         let command = |request: Box<ChannelRequest>| {
             LoopCommand::new(move |here| here.channels().perform(&shared, *request))

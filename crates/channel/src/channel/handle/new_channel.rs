@@ -87,7 +87,7 @@ impl Initialiser {
 }
 
 /// Adds nothing to the pipeline that the channel's own initialiser makes.
-fn by_itself(_: &mut Edit<'_>) -> Result<(), Error> {
+fn add_nothing(_: &mut Edit<'_>) -> Result<(), Error> {
     Ok(())
 }
 
@@ -216,7 +216,7 @@ impl LocalLoop {
         if !promise.set_uncancellable() {
             return;
         }
-        match self.make_channel(new, by_itself) {
+        match self.make_channel(new, add_nothing) {
             Ok(channel) => promise.set_success(channel),
             Err(error) => promise.set_failure(error),
         };
@@ -255,8 +255,8 @@ impl LocalLoop {
         self.counters().set_channels(self.channels().len());
         // Messages that handlers write while they are added are sent once the channel is registered.
         let held = self.channels().postpone_deferred();
-        let made = inside(&core, |core| Edit::perform(core, initialise))
-            .and_then(|()| inside(&core, ChannelCore::register));
+        let made = enter_with_result(&core, |core| Edit::perform(core, initialise))
+            .and_then(|()| enter_with_result(&core, ChannelCore::register));
         drop(held);
         if let Err(error) = &made {
             core.close(Some(error.clone()), Completion::none());
@@ -288,7 +288,7 @@ impl LocalLoop {
 }
 
 /// Calls `f` inside of the channel and returns its result.
-fn inside(
+fn enter_with_result(
     core: &Rc<ChannelCore>,
     f: impl FnOnce(&Rc<ChannelCore>) -> Result<(), Error>,
 ) -> Result<(), Error> {
@@ -336,7 +336,7 @@ impl EventLoop {
 
 impl EventLoopGroup {
     /// Chooses a loop for a channel. On an error the channel is closed.
-    pub(crate) fn place(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
+    pub(crate) fn assign_loop(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
         self.loop_for_channel().map(|(at, lease)| (at, new.at(lease)))
     }
 
@@ -344,7 +344,7 @@ impl EventLoopGroup {
     /// channel gives it a loop of its own, and fails if there are [too many channels](crate::TooManyChannels).
     #[track_caller]
     pub fn register(&self, new: NewChannel) -> PromiseFuture<Channel> {
-        match self.place(new) {
+        match self.assign_loop(new) {
             Ok((at, new)) => at.register(new),
             Err(error) => self.next().failed(error),
         }

@@ -58,7 +58,7 @@ impl Drop for PendingReservation {
 
 impl ChannelRequest {
     /// True if the loop need not be woken for the request, because a flush will follow.
-    pub(crate) fn can_wait(&self) -> bool {
+    pub(crate) fn needs_no_wake(&self) -> bool {
         matches!(self, ChannelRequest::Write { flush: false, .. })
     }
 

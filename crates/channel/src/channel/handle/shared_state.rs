@@ -157,7 +157,7 @@ impl ChannelShared {
 
     pub(in crate::channel) fn set_token(&self, token: Token) {
         let before = self.token.swap(token.to_bits(), Ordering::Relaxed);
-        debug_assert_eq!(before, Token::NONE.to_bits(), "a channel is entered once");
+        debug_assert_eq!(before, Token::NONE.to_bits(), "the token of a channel is set once");
     }
 
     pub(in crate::channel) fn set_pending(&self, bytes: usize) {
@@ -343,7 +343,7 @@ impl ChannelShared {
     /// Reports that an operation failed whose future was dropped.
     #[cold]
     pub(in crate::channel) fn report_unobserved_failure(&self, error: &impl fmt::Display) {
-        self.report_failed("an operation failed and its future was dropped", error);
+        self.report_failed("an operation failed whose future was dropped", error);
     }
 
     fn report_failed(&self, what: &str, error: &impl fmt::Display) {

@@ -1,12 +1,12 @@
-//! The life of a channel, carried out: binding, closing, leaving (C02, C04).
+//! Closing a channel (C02, C04).
 //!
-//! What is announced to the handlers is announced as a step, one after the other, from the loop:
+//! Each announcement to the handlers is a step; steps run one after the other, from the loop:
 //!
 //! ```text
-//!   close ──► what was flushed is written ──► writes fail ──► transport closes ──► closed
-//!             lingers while writes are under way                                     │ steps
-//!             handlers removed ◄── unregistered ◄── inactive ◄── close future ◄──────┘
-//!                               ▲ through offloaded handlers too
+//!   close ──► flushed writes ──► other writes fail ──► transport closes ──► closed
+//!             lingers while writes are pending                             │ steps
+//!   handlers removed ◄── unregistered ◄── inactive ◄── close future ◄──────┘
+//!                     ▲ through offloaded handlers too
 //! ```
 
 use std::rc::Rc;
@@ -21,11 +21,11 @@ use crate::channel::transport::TransportEvent;
 use crate::driver::Detach;
 use crate::pipeline::Completion;
 
-/// Who waits for the end.
+/// Completions that wait for the close.
 #[derive(Default)]
 pub(crate) struct CloseWaiters {
     waiting: Vec<Completion>,
-    /// For that of the output alone.
+    /// Completions that wait for the output to be shut down.
     pub(in crate::channel) output: Vec<Completion>,
 }
 
@@ -34,11 +34,11 @@ pub(crate) struct CloseWaiters {
 pub(crate) enum TransportCloseState {
     /// The transport was not told to close yet.
     #[default]
-    Ahead,
-    /// The channel is closed to everybody, but what was flushed before is still being written.
+    NotRequested,
+    /// The channel is closed for its users, but flushed messages are still being written.
     Lingering,
     /// The transport was told to close.
-    Told,
+    Requested,
 }
 
 impl ChannelCore {
@@ -50,7 +50,7 @@ impl ChannelCore {
         self.lifecycle.get().is_open()
     }
 
-    /// Whether the pipeline may still be changed: not once its handlers are being removed.
+    /// True until the handlers are being removed: the pipeline may be changed.
     pub(crate) fn accepts_edits(&self) -> bool {
         !self.pipeline.is_closed.get()
     }
@@ -59,14 +59,14 @@ impl ChannelCore {
         Error::from(self.shared.closed_error())
     }
 
-    /// Nothing is on its way to or from offloaded handlers any more: they are removed.
+    /// Queues the removal of the handlers, once nothing is on its way to or from offloaded handlers.
     pub(crate) fn remove_handlers_later(self: &Rc<Self>) {
         self.queue_step(LifecycleStep::RemoveHandlers);
     }
 
-    /// Removes the handlers, from the tail to the head, and then lets the loop forget the channel. One that
-    /// takes its time, because it runs on another executor, is waited for before those in front of it are
-    /// called. A handler that panics when it is removed does not keep the others.
+    /// Removes the handlers, from the tail to the head, then the channel from the loop. A handler that runs on
+    /// another executor is waited for before the handlers in front of it are removed. A handler that panics
+    /// while it is removed does not keep the others.
     pub(in crate::channel) fn remove_all_handlers(self: &Rc<Self>) {
         self.pipeline.is_closed.set(true);
         while let Some(last) = self.next_to_remove() {
@@ -78,7 +78,7 @@ impl ChannelCore {
         self.queue_step(LifecycleStep::Gone);
     }
 
-    /// The loop is over: handlers that take their time are not waited for.
+    /// Removes the handlers without waiting for offloaded ones: the loop is over.
     pub(in crate::channel) fn remove_handlers_without_waiting(self: &Rc<Self>) {
         self.pipeline.skips_lingering.set(true);
         self.queue_step(LifecycleStep::RemoveHandlers);
@@ -88,11 +88,11 @@ impl ChannelCore {
         self.shared.attributes.notify_closed(&self.shared);
         let death = self.shared.close_cause().filter(is_loop_death);
         if death.is_some() {
-            // Made even if nobody has asked for it yet: whoever comes later learns it too.
+            // Created even if nobody has asked for it: a future that is requested later fails too.
             drop(self.shared.close_future());
         }
         let promise = self.shared.take_close_promise();
-        // From now on nobody joins the list: the close was told.
+        // No completion is added from now on: the close is notified.
         let waiting = match self.cold.is_created() {
             true => std::mem::take(&mut self.cold.get_or_create().ending.waiting),
             false => Vec::new(),
@@ -107,23 +107,23 @@ impl ChannelCore {
 
     // At the head.
 
-    /// To be disconnected. What cannot be without being closed is closed.
+    /// Disconnects the channel, which closes it.
     pub(crate) fn disconnect(self: &Rc<Self>, done: Completion) {
         self.close(None, done);
     }
 
-    /// To be closed: after what was flushed if it is asked for, at once if something is broken.
+    /// Closes the channel: after its flushed messages if the close was requested, at once if there is a cause.
     pub(crate) fn close(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         let Some(cause) = cause else { return self.close_after_writes(None, done) };
         let begun = self.begin_close(Some(cause.clone()), done);
-        // A close that lingers does so no longer; one that a panic has interrupted goes on.
-        if begun || self.transport_close.get() != TransportCloseState::Told {
+        // A lingering close ends now; a close that a panic has interrupted continues.
+        if begun || self.transport_close.get() != TransportCloseState::Requested {
             self.shared.set_close_cause(cause);
             self.close_transport();
         }
     }
 
-    /// To be closed. What was flushed first goes as far as it does without the peer's help.
+    /// Closes the channel after its flushed messages, as far as they can be written without the peer reading.
     pub(crate) fn close_after_writes(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         self.write_out();
         let begun = self.begin_close(cause, done);
@@ -135,7 +135,7 @@ impl ChannelCore {
         }
     }
 
-    /// Nobody may use it any more. `false`: it was so before.
+    /// Marks the channel as closed. Returns false if it was closed before.
     fn begin_close(self: &Rc<Self>, cause: Option<Error>, done: Completion) -> bool {
         let mut life = self.lifecycle.get();
         let begun = life.begin_close();
@@ -153,17 +153,19 @@ impl ChannelCore {
         true
     }
 
-    /// What is not written by now never will be, and the transport closes.
+    /// Fails what is not written, and closes the transport.
     fn close_transport(self: &Rc<Self>) {
-        self.transport_close.set(TransportCloseState::Ahead);
+        self.transport_close.set(TransportCloseState::NotRequested);
         self.fail_unwritten();
-        // A destructor of what was left may have come here before.
-        if self.transport_close.replace(TransportCloseState::Told) == TransportCloseState::Told {
+        // A destructor of a failed message may have called this before.
+        if self.transport_close.replace(TransportCloseState::Requested)
+            == TransportCloseState::Requested
+        {
             return;
         }
-        // One that panics is of no more use: it is dropped with the channel, and that closes it too.
+        // A transport that panics is not used again. It is dropped with the channel, which closes it too.
         let name = self.transport.borrow().name();
-        let close = || self.with_socket_change(|transport, up| transport.close(up));
+        let close = || self.with_socket_change(|transport, context| transport.close(context));
         let detached = catch_user_panic(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
             self.transport_closed();
@@ -179,7 +181,7 @@ impl ChannelCore {
         self.fail_shutdown(&error);
     }
 
-    /// It is being closed, or has been: told along with the others, or after them.
+    /// Completes with the close, or at once if the close was notified.
     fn join_close(self: &Rc<Self>, done: Completion) {
         if self.shared.is_close_notified() {
             self.complete_later(done, Ok(()));
@@ -194,7 +196,7 @@ impl ChannelCore {
         }
     }
 
-    /// Something happened below, while it is being closed.
+    /// Handles an event of the transport while the channel is being closed.
     pub(in crate::channel) fn on_event_while_closing(self: &Rc<Self>, event: TransportEvent) {
         match event {
             _ if !self.is_lingering() => return,
@@ -208,13 +210,13 @@ impl ChannelCore {
         self.here.channels().run_deferred_if_outermost();
     }
 
-    /// The rest of a long write, in its turn.
+    /// Continues a long flush.
     pub(crate) fn continue_writing(self: &Rc<Self>) {
         self.write_out();
         self.linger();
     }
 
-    /// If it lingers, looks whether that has an end.
+    /// Ends a lingering close if nothing more can be written.
     fn linger(self: &Rc<Self>) {
         if self.is_lingering() && !self.can_continue_writing() {
             self.close_transport();
@@ -225,13 +227,15 @@ impl ChannelCore {
         self.transport_close.get() == TransportCloseState::Lingering
     }
 
-    /// The transport has let go.
+    /// Finishes the close after the transport has closed.
     pub(in crate::channel) fn transport_closed(self: &Rc<Self>) {
         let mut life = self.lifecycle.get();
         let ended = life.closed();
         self.lifecycle.set(life);
         let Some(ended) = ended else { return };
-        if self.transport_close.replace(TransportCloseState::Told) != TransportCloseState::Told {
+        if self.transport_close.replace(TransportCloseState::Requested)
+            != TransportCloseState::Requested
+        {
             self.fail_unwritten();
         }
         self.shared.set_registered(false);

@@ -1,17 +1,17 @@
 //! Connecting (C02, C12): one address after the other, each with its share of the time.
 //!
 //! ```text
-//!   connect ──► attempt ──► connected: the one who asked is told, then the handlers
+//!   connect ──► attempt ──► connected: the completion runs, then the handlers
 //!                 ▲  │ failed, or its time is up
 //!                 │  ▼
-//!                 next address, or the one who asked is told of all failures
+//!                 next address, or the completion gets all failures
 //! ```
 //!
-//! Where there is no room for the attempt, and nobody tells when there is, it is made again after a pause
-//! that grows, as long as it has time.
+//! An attempt may find a full backlog that no event reports as free (EAGAIN of a Unix socket). It is repeated
+//! after a growing pause, until its time is up.
 //!
-//! A connect that was under way and fails closes the channel, and so does one that is cancelled. One that
-//! is refused at once leaves it as it was: it may be tried again.
+//! A connect that fails after it was pending closes the channel, and so does one that is cancelled. A connect
+//! that fails at once leaves the channel as it was, and may be repeated.
 
 use std::cell::RefMut;
 use std::rc::Rc;
@@ -26,36 +26,36 @@ use crate::channel::transport::ConnectProgress;
 use crate::event_loop::command::LoopCommand;
 use crate::pipeline::Completion;
 
-/// An address gets at least this much of the time that is left, if so much is left: one that is far away
-/// is not given up because a name has many.
-const LEAST_SHARE: Duration = Duration::from_secs(2);
+/// The minimum share of the remaining time for an address, if that much is left: a distant address is not given
+/// up early because the name has many addresses.
+const MIN_SHARE: Duration = Duration::from_secs(2);
 
-/// The first pause before an attempt is made again, and the longest: each is twice as long as the one before.
-/// 127 ms, and eight calls of the kernel, are over when the longest is reached; from then on it is ten calls
-/// a second.
+/// The first and the longest pause before an attempt is repeated; each pause is twice as long as the one
+/// before. The longest is reached after 127 ms and eight system calls; from then on there are ten calls a
+/// second.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// A connect that is under way.
+/// A connect in progress.
 pub(crate) struct Connecting {
     done: Completion,
     target: ConnectTarget,
-    /// What became of those before.
+    /// The failures of the addresses before.
     failures: Vec<Error>,
-    /// When all of it is to be done.
+    /// The deadline for all addresses together.
     deadline: Option<Nanos>,
     /// When the current attempt is given up.
     until: Nanos,
     timer: Option<TimerKey>,
-    /// When the current attempt was begun.
+    /// When the current attempt began.
     begun: Nanos,
-    /// It found no room: how long it pauses, and the end of that.
+    /// The length and the end of the current pause, after a full backlog.
     pause: Option<(Duration, Nanos)>,
     pause_timer: Option<TimerKey>,
 }
 
 impl ChannelCore {
-    /// To be connected; this has passed all handlers.
+    /// Connects the channel; the request has passed all handlers.
     pub(crate) fn connect(self: &Rc<Self>, target: ConnectTarget, mut done: Completion) {
         if let Err(error) = self.may_activate() {
             return self.complete_later(done, Err(error));
@@ -66,7 +66,7 @@ impl ChannelCore {
             let cancel = LoopCommand::new(move |here| {
                 here.channels().with(token, |core| core.cancel_connect());
             });
-            // Refused by a loop that is over: then so is the attempt.
+            // Rejected by a loop that has ended: the attempt has ended with it.
             let _ = shared.send(cancel);
         });
         let begun = self.here.now();
@@ -90,7 +90,7 @@ impl ChannelCore {
         self.cold.get().is_some_and(|cold| cold.connecting.is_some())
     }
 
-    /// Returns what is under way, if a connect is.
+    /// Returns the connect in progress.
     fn connecting(&self) -> Option<RefMut<'_, Connecting>> {
         if !self.is_connecting() {
             return None;
@@ -102,17 +102,18 @@ impl ChannelCore {
         if self.is_connecting() { self.cold.get_or_create().connecting.take() } else { None }
     }
 
-    /// Whether it waits to be connected, for a timer of this loop: its transport knows nothing of that.
+    /// True while the connect waits for the pause timer of this loop, of which the transport knows nothing.
     pub(in crate::channel) fn is_between_attempts(&self) -> bool {
         self.connecting().is_some_and(|it| it.pause_timer.is_some())
     }
 
-    /// Tries one address after the other, until one is under way or has led somewhere. Returns what was
-    /// told if none is left.
+    /// Tries one address after the other until an attempt is pending or successful. Returns the error that was
+    /// reported if no address is left.
     fn attempt(self: &Rc<Self>) -> Option<Error> {
         loop {
             let target = self.connecting()?.target.clone();
-            match self.with_socket_change(|transport, up| transport.connect(up, &target)) {
+            match self.with_socket_change(|transport, context| transport.connect(context, &target))
+            {
                 Ok(ConnectProgress::Pending) => self.limit_attempt(),
                 Ok(ConnectProgress::Later) => {
                     self.limit_attempt();
@@ -128,7 +129,7 @@ impl ChannelCore {
         }
     }
 
-    /// The attempt is to be made again after a while.
+    /// Repeats the attempt after a pause.
     fn pause_attempt(self: &Rc<Self>) {
         let Some(mut it) = self.connecting() else { return };
         let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
@@ -141,10 +142,10 @@ impl ChannelCore {
         it.pause_timer = self.here.sender().send_at(end, again).ok();
     }
 
-    /// The pause of the attempt under way is over.
+    /// Ends the pause and repeats the attempt.
     pub(crate) fn on_connect_pause_over(self: &Rc<Self>) {
         let now = self.here.now();
-        // Not if this is about an attempt before.
+        // The timer may belong to an earlier attempt.
         let due = self.connecting().is_some_and(|mut it| {
             it.pause.is_some_and(|(_, end)| end <= now) && it.pause_timer.take().is_some()
         });
@@ -153,7 +154,7 @@ impl ChannelCore {
         }
     }
 
-    /// Gives the attempt under way its share of the time, unless it has it.
+    /// Limits the current attempt to its share of the time, unless it is limited already.
     fn limit_attempt(self: &Rc<Self>) {
         let now = self.here.now();
         let Some(mut it) = self.connecting().filter(|it| it.pause.is_none()) else { return };
@@ -161,7 +162,7 @@ impl ChannelCore {
         let Some(deadline) = it.deadline else { return };
         let left = deadline.since(now);
         let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
-        let share = (left / untried).max(LEAST_SHARE).min(left);
+        let share = (left / untried).max(MIN_SHARE).min(left);
         let token = self.token();
         let give_up = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.on_connect_timeout());
@@ -170,8 +171,8 @@ impl ChannelCore {
         it.timer = self.here.sender().send_at(it.until, give_up).ok();
     }
 
-    /// The current attempt has failed. `None`: there is another; otherwise, what was told: it was the last,
-    /// or there is no time for more.
+    /// Records the failure of the current attempt. Returns `None` if there is another address; otherwise the
+    /// error that was reported, because it was the last address or the time is up.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
         let mut it = self.connecting()?;
@@ -189,19 +190,19 @@ impl ChannelCore {
         Some(failed)
     }
 
-    /// The attempt under way has failed, says the transport.
+    /// Handles the failure of a pending attempt.
     pub(in crate::channel) fn on_connect_failed(self: &Rc<Self>, error: Error) {
-        self.with_socket_change(|transport, up| transport.abandon_connect(up));
+        self.with_socket_change(|transport, context| transport.abandon_connect(context));
         let failed = self.next_address(error).or_else(|| self.attempt());
         if let Some(error) = failed {
             self.close(Some(error), Completion::none());
         }
     }
 
-    /// The time of the attempt under way is up.
+    /// Gives up the current attempt when its time is up.
     pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
         let now = self.here.now();
-        // Not if this is about an attempt before: its time was up, but it had failed when that was looked at.
+        // The timer may belong to an earlier attempt, which had failed before the timer was handled.
         let failure = self.connecting().filter(|it| it.until <= now).map(|mut it| {
             it.timer = None;
             let (address, after) = (it.target.remote.clone(), now.since(it.begun));
@@ -216,15 +217,15 @@ impl ChannelCore {
         let Some(mut it) = self.take_connecting() else { return };
         it.stop_timers(self);
         let wanted = it.done.begin();
-        self.with_socket_change(|transport, up| transport.connected(up));
+        self.with_socket_change(|transport, context| transport.connected(context));
         self.activate(it.done);
         if !wanted {
             self.close_cancelled();
         }
     }
 
-    /// A connect was cancelled: if it is the one under way, the channel is closed. Not if it had ended
-    /// before this came, and another has begun.
+    /// Closes the channel if its connect was cancelled; not if that connect had ended before, and another has
+    /// begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
         let is_cancelled = self.connecting().is_some_and(|it| it.done.is_cancelled());
         if is_cancelled {
@@ -232,12 +233,12 @@ impl ChannelCore {
         }
     }
 
-    /// Nobody wants the connection any more.
+    /// Closes the channel because its connect was cancelled.
     fn close_cancelled(self: &Rc<Self>) {
         self.close(Some(ErrorKind::Cancelled.into()), Completion::none());
     }
 
-    /// The channel is being closed.
+    /// Fails the connect in progress because the channel is being closed.
     pub(in crate::channel) fn stop_connecting(self: &Rc<Self>) {
         if let Some(mut it) = self.take_connecting() {
             it.stop_timers(self);

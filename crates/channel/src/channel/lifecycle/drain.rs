@@ -1,4 +1,4 @@
-//! A channel while its loop drains (L11): what is asked of it, and what it is waited for.
+//! Channels while their loop drains (L11): servers are closed, handlers are notified, writes are waited for.
 
 use std::rc::Rc;
 
@@ -54,12 +54,12 @@ impl ChannelCore {
         }
     }
 
-    /// Whether a drain waits for it. Of one that is closed, only what it is still writing.
+    /// True if a drain waits for the channel. A closed channel is waited for only while it is still writing.
     fn is_busy(&self) -> bool {
         if !self.lifecycle.get().is_open() {
             return self.is_lingering();
         }
-        // A message that weighs nothing waits all the same.
+        // A message with a pending size of zero is waited for too.
         self.shared.holds.any()
             || self.total_pending() > 0
             || self.outbound.borrow().holds_anything()

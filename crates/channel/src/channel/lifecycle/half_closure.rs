@@ -1,11 +1,11 @@
-//! Closing one direction (C10).
+//! Half-close: closing one direction (C10).
 //!
 //! ```text
-//!   the peer's end, while reads are off ──► PeerFinished; nothing else changes
-//!   the peer's end ──► not allowed: closed
-//!                  ──► allowed: HalfClosed::Input, reading is over; writing goes on
-//!   shutdown_output ─► what was flushed is written ──► the peer reads the end, HalfClosed::Output
-//!   both ───────────► closed
+//!   FIN while reads are off ──► PeerFinished; nothing else changes
+//!   end-of-stream ────────────► half-closure not allowed: closed
+//!                         └───► allowed: HalfClosed::Input; reading is over, writing goes on
+//!   shutdown_output ──────────► flushed messages are written ──► FIN, HalfClosed::Output
+//!   both directions over ─────► closed
 //! ```
 
 use std::cell::Cell;
@@ -21,32 +21,31 @@ use crate::pipeline::dispatch::event::UserEvent;
 use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
 
-/// One direction of a channel is over; fired as a user event, once for each. When both are, the channel
-/// is closed.
+/// Fired as a user event when one direction of a channel is over, once for each direction. When both are over,
+/// the channel is closed.
 ///
-/// A channel stays open when its peer sends no more only if
-/// [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) says so; otherwise that closes it.
+/// When the peer has finished sending, a channel stays open only with
+/// [`allow_half_closure`](crate::ChannelOptions::allow_half_closure); otherwise it is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HalfClosed {
-    /// Nothing more will be read: the peer has finished, or
+    /// Nothing more will be read: the peer has finished sending, or
     /// [`shutdown_input`](crate::Channel::shutdown_input) was called.
     Input,
-    /// Nothing more can be written: everything is sent, and the peer will read the end.
+    /// Nothing more can be written: everything is sent, and the peer will read end-of-stream.
     Output,
 }
 
 impl Message for HalfClosed {}
 
-/// The peer will send no more (FIN, EPOLLRDHUP), noticed while the channel does not read; fired as a user
-/// event.
+/// Fired as a user event when the peer has finished sending (FIN, EPOLLRDHUP) while the channel does not read.
 ///
-/// A channel that does not read, because its application has paused it, does not come to the end of what its
-/// peer has sent: without this event it would keep a connection that the peer has given up. What the peer has
-/// sent before may still be unread. It is read when reads are on again, and then the end takes its usual course:
-/// [`HalfClosed::Input`] if [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) says so, otherwise
-/// the channel is closed. Whoever does not want the rest closes the channel in `on_user_event`.
+/// A channel whose reads are paused does not reach the end of the stream: without this event it would keep a
+/// connection that the peer has given up. Data that the peer sent before may still be unread. When reads are on
+/// again it is read, and then the end-of-stream is handled as usual: with [`HalfClosed::Input`] if
+/// [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) is set, by closing the channel otherwise.
+/// A handler that does not need the rest closes the channel in `on_user_event`.
 ///
-/// Fired at most once for each registration, and never while the channel reads: then the end itself is told.
+/// Fired at most once per registration, and never while the channel reads, because then end-of-stream is read.
 /// The event costs nothing until a peer finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerFinished;
@@ -64,13 +63,13 @@ pub(crate) struct HalfClosureState {
 enum OutputState {
     #[default]
     Open,
-    /// As soon as what was flushed is written.
+    /// Ends as soon as the flushed messages are written.
     Ending,
     Over,
 }
 
 impl ChannelCore {
-    /// The peer will send no more.
+    /// Handles end-of-stream.
     pub(in crate::channel) fn on_eof(self: &Rc<Self>) {
         if self.options().allow_half_closure {
             self.end_input();
@@ -79,7 +78,7 @@ impl ChannelCore {
         }
     }
 
-    /// The peer has finished, and nobody reads.
+    /// Handles that the peer has finished sending while reads are off.
     pub(in crate::channel) fn on_peer_finished(self: &Rc<Self>) {
         if !self.is_input_over() {
             self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(PeerFinished))));
@@ -102,12 +101,12 @@ impl ChannelCore {
         self.half_closure.output.get() != OutputState::Open
     }
 
-    /// True while the output waits for what was flushed before it ends.
+    /// True while a shutdown of the output waits for flushed messages.
     pub(in crate::channel) fn is_output_ending(&self) -> bool {
         self.half_closure.output.get() == OutputState::Ending
     }
 
-    /// Tells the handlers, from the loop. When both directions are over so is the channel.
+    /// Fires the event, from the loop, and closes the channel if both directions are over.
     pub(in crate::channel) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(which))));
         if self.half_closure.input_over.get() && self.half_closure.output.get() == OutputState::Over
@@ -116,11 +115,12 @@ impl ChannelCore {
         }
     }
 
-    /// Nothing more is to be read.
+    /// Shuts down the input.
     pub(crate) fn shutdown_input(self: &Rc<Self>, done: Completion) {
         let shut = match self.may_shut_down() {
             Ok(()) if self.is_input_over() => Ok(()),
-            Ok(()) => self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Read)),
+            Ok(()) => self
+                .with_transport(|transport, context| transport.shutdown(context, Shutdown::Read)),
             Err(error) => Err(error),
         };
         let over = shut.is_ok();
@@ -130,13 +130,13 @@ impl ChannelCore {
         }
     }
 
-    /// Nothing more is to be written than what was flushed; what was not, fails.
+    /// Shuts down the output after the flushed messages. Unflushed messages fail.
     pub(crate) fn shutdown_output(self: &Rc<Self>, done: Completion) {
         if let Err(error) = self.may_shut_down() {
             return self.complete_later(done, Err(error));
         }
         self.write_out();
-        // That may have broken it.
+        // Writing may have failed and closed the channel.
         if let Err(error) = self.may_shut_down() {
             return self.complete_later(done, Err(error));
         }
@@ -154,27 +154,28 @@ impl ChannelCore {
         }
     }
 
-    /// If the output is to end, looks whether everything is written.
+    /// Shuts down the output if that was requested and everything is written.
     pub(in crate::channel) fn end_output_if_written(self: &Rc<Self>) {
         if !self.is_output_ending() || self.has_unwritten() {
             return;
         }
         self.half_closure.output.set(OutputState::Over);
         let waiting = std::mem::take(&mut self.cold.get_or_create().ending.output);
-        let shut = self.with_transport(|transport, up| transport.shutdown(up, Shutdown::Write));
+        let shut =
+            self.with_transport(|transport, context| transport.shutdown(context, Shutdown::Write));
         for done in waiting {
             self.complete_later(done, shut.clone());
         }
         if shut.is_ok() {
             self.queue_step(LifecycleStep::OutputOver);
         } else {
-            // It cannot, or is broken: then that is told by itself.
+            // The transport does not support it, or is broken, which it reports itself.
             self.half_closure.output.set(OutputState::Open);
             self.publish_writable();
         }
     }
 
-    /// What was to be written before the output ends never will be: the channel is being closed.
+    /// Fails a pending shutdown of the output because the channel is being closed.
     pub(in crate::channel) fn fail_shutdown(self: &Rc<Self>, error: &Error) {
         if !self.is_output_ending() {
             return;

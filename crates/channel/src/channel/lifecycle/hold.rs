@@ -1,4 +1,4 @@
-//! Work in progress elsewhere, which a drain waits for (L11).
+//! Guards that keep a loop from ending its drain while work is in progress elsewhere (L11).
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
 
-/// Keeps the loop of a channel from ending its drain: somebody is at work for the channel, and will
-/// write to it. Made by [`Channel::hold`]; it holds until it is dropped, on whichever thread.
+/// Keeps the loop of a channel from ending its drain, because another thread is working for the channel and
+/// will write to it. Created by [`Channel::hold`]; released when it is dropped, on any thread.
 ///
-/// What was submitted to any channel of the group before the drop is waited for too. It keeps neither
-/// the channel open nor the loop running: a peer that closes, the deadline of the drain, and a shutdown
-/// do not ask.
+/// The drain also waits for everything that was submitted to any channel of the group before the drop. A hold
+/// keeps neither the channel open nor the loop running: a close by the peer, the deadline of the drain and a
+/// shutdown ignore it.
 ///
 /// ```
 /// use std::thread;
@@ -34,13 +34,13 @@ use crate::event_loop::command::LoopCommand;
 /// assert_eq!(drained.join()?, Drained::Complete);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "it holds until it is dropped"]
+#[must_use = "the hold is released when it is dropped"]
 pub struct Hold {
     channel: Channel,
 }
 
 impl Channel {
-    /// From now on there is work in progress for this channel: see [`Hold`].
+    /// Marks that work is in progress for this channel: see [`Hold`].
     pub fn hold(&self) -> Hold {
         Hold::new(self.clone())
     }
@@ -52,7 +52,7 @@ impl Hold {
         Self { channel }
     }
 
-    /// The channel that is held.
+    /// Returns the channel.
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.channel
@@ -69,11 +69,11 @@ impl Drop for Hold {
 }
 
 impl ChannelShared {
-    /// The last guard went while the loop drains. Every turn looks whether the drain is over: this is
-    /// one.
+    /// Wakes the loop after the last hold was released while it drains: every turn checks whether the drain is
+    /// over.
     #[cold]
     fn wake_for_drain_check(&self) {
-        // Refused by a loop that is over: then nobody waits.
+        // Rejected by a loop that has ended: no drain is waiting.
         let _ = self.send(LoopCommand::new(|_| ()));
     }
 }

@@ -1,4 +1,4 @@
-//! The life of a channel: a value, and what may happen to it (C02).
+//! The lifecycle of a channel as a state machine (C02).
 //!
 //! ```text
 //!            registered              activated
@@ -11,7 +11,7 @@
 //!                                Closed
 //! ```
 //!
-//! Each method says what is to be announced; the caller does that, later and from the loop (rule 8).
+//! Each method returns what is to be announced; the caller announces it later, from the loop (rule 8).
 
 pub(crate) mod closing;
 pub(crate) mod connecting;
@@ -22,11 +22,11 @@ pub(crate) mod hold_count;
 mod registration;
 pub(crate) mod step_queue;
 
-/// Where a channel is in its life.
+/// The state of a channel's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lifecycle {
     phase: Phase,
-    /// With its loop: comes and goes apart from the rest.
+    /// Registered with the loop; independent of the phase.
     registered: bool,
     was_active: bool,
 }
@@ -40,7 +40,7 @@ enum Phase {
     Closed,
 }
 
-/// What the end of a channel is announced with.
+/// The events that announce the end of a channel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ended {
@@ -65,7 +65,7 @@ impl Lifecycle {
         self.registered
     }
 
-    /// It was registered. `false`: it was before, or it is closing.
+    /// Marks the channel as registered. Returns false if it was before, or is closing.
     #[must_use]
     pub(crate) fn registered(&mut self) -> bool {
         let possible = self.is_open() && !self.registered;
@@ -76,7 +76,7 @@ impl Lifecycle {
         possible
     }
 
-    /// It left its loop. `false`: it was not there.
+    /// Marks the channel as deregistered. Returns false if it was not registered.
     #[must_use]
     pub(crate) fn deregistered(&mut self) -> bool {
         let possible = self.is_open() && self.registered;
@@ -84,7 +84,7 @@ impl Lifecycle {
         possible
     }
 
-    /// It is connected, or bound. `false`: it was before, or cannot be.
+    /// Marks the channel as connected or bound. Returns false if it was before, or cannot be.
     #[must_use]
     pub(crate) fn activated(&mut self) -> bool {
         let possible = self.phase == Phase::Open;
@@ -95,7 +95,7 @@ impl Lifecycle {
         possible
     }
 
-    /// It is to be closed. `false`: it is being closed, or has been.
+    /// Begins the close. Returns false if it had begun before.
     #[must_use]
     pub(crate) fn begin_close(&mut self) -> bool {
         let possible = self.is_open();
@@ -105,7 +105,7 @@ impl Lifecycle {
         possible
     }
 
-    /// The transport has let go. `None`: it was not closing, or has told so before.
+    /// Marks the channel as closed. Returns `None` if it was not closing, or was closed before.
     pub(crate) fn closed(&mut self) -> Option<Ended> {
         if self.phase != Phase::Closing {
             return None;
@@ -142,7 +142,7 @@ mod tests {
         ("closed", |life| life.closed().is_some()),
     ];
 
-    /// Every life of up to eight steps.
+    /// Checks every sequence of eight transitions.
     fn every_life(mut check: impl FnMut(&[&str], Lifecycle, &[bool])) {
         for mut code in 0..5usize.pow(8) {
             let (mut life, mut names, mut done) = (Lifecycle::new(), Vec::new(), Vec::new());

@@ -11,11 +11,11 @@ use crate::channel::lifecycle::step_queue::LifecycleStep;
 use crate::pipeline::Completion;
 
 impl ChannelCore {
-    /// To be bound; this has passed all handlers.
+    /// Binds the channel; the request has passed all handlers.
     pub(crate) fn bind(self: &Rc<Self>, to: Address, done: Completion) {
         let bound = self
             .may_activate()
-            .and_then(|()| self.with_transport(|transport, up| transport.bind(up, to)));
+            .and_then(|()| self.with_transport(|transport, context| transport.bind(context, to)));
         if bound.is_ok() {
             self.activate(done);
         } else {
@@ -38,7 +38,7 @@ impl ChannelCore {
         }))
     }
 
-    /// It is connected, or bound: those who asked for it learn it before the handlers.
+    /// Activates a channel that is connected or bound. The completion runs before the handlers are called.
     pub(in crate::channel) fn activate(self: &Rc<Self>, done: Completion) {
         let mut life = self.lifecycle.get();
         let first = life.activated();
@@ -51,8 +51,7 @@ impl ChannelCore {
         }
     }
 
-    /// Notes the addresses, as far as they were not known before. Where a stream of the driver is bound, the driver
-    /// is asked.
+    /// Stores the addresses, unless they are known. The driver is asked for the local address of a stream.
     fn note_addresses(&self) {
         let (local, peer) = {
             let transport = self.transport.borrow();
@@ -69,7 +68,7 @@ impl ChannelCore {
         }
     }
 
-    /// To leave the loop; this has passed all handlers.
+    /// Deregisters the channel from its loop; the request has passed all handlers.
     pub(crate) fn deregister(self: &Rc<Self>, done: Completion) {
         self.write_out();
         let life = self.lifecycle.get();
@@ -82,7 +81,7 @@ impl ChannelCore {
         };
         if left.is_ok() {
             if self.abort_round() {
-                self.queue_step(LifecycleStep::RoundOver);
+                self.queue_step(LifecycleStep::RoundAborted);
             }
             let mut life = self.lifecycle.get();
             let announced = life.deregistered();
@@ -95,21 +94,21 @@ impl ChannelCore {
         self.complete_later(done, left);
     }
 
-    /// The transport leaves. If it cannot, it goes on reading.
+    /// Deregisters the transport. If that fails, reading continues.
     fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
         if self.is_between_attempts() {
             return Err(Error::new(ChannelError::Connecting));
         }
         let reading = self.is_reading();
         self.set_read(false);
-        let left = self.with_socket_change(|transport, up| transport.deregister(up));
+        let left = self.with_socket_change(|transport, context| transport.deregister(context));
         if left.is_err() && reading {
             self.set_read(true);
         }
         left
     }
 
-    /// Comes to the loop, for the first time or again. If it cannot it is closed.
+    /// Registers the channel with its loop, for the first time or again. On an error the channel is closed.
     pub(in crate::channel) fn register(self: &Rc<Self>) -> Result<(), Error> {
         let mut life = self.lifecycle.get();
         if !life.is_open() {
@@ -118,7 +117,7 @@ impl ChannelCore {
         if life.is_registered() {
             return Err(Error::new(ChannelError::AlreadyRegistered));
         }
-        let registered = self.with_socket_change(|transport, up| transport.register(up));
+        let registered = self.with_socket_change(|transport, context| transport.register(context));
         let connected = registered.inspect_err(|error| {
             self.close(Some(error.clone()), Completion::none());
         })?;

@@ -1,4 +1,4 @@
-//! What a channel announces from its loop only (rule 8): step by step, in order.
+//! Lifecycle events, which are announced from the loop only (rule 8): a queue of steps, run in order.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,26 +10,26 @@ use crate::pipeline::dispatch::event::{
 };
 use crate::pipeline::slots::slot_list::HEAD;
 
-/// Something that is announced from the loop only.
+/// A step of a channel's life that runs from the loop only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LifecycleStep {
     Registered,
     Active,
-    /// It was registered again: reading goes on.
+    /// Reads continue after the channel was registered again.
     ReadAgain,
-    /// It left in the middle of a round of reads.
-    RoundOver,
+    /// The channel was deregistered in the middle of a round of reads.
+    RoundAborted,
     /// One direction is over.
     InputOver,
     OutputOver,
-    /// The close future, and those who asked for the close.
+    /// Completes the close future and the requests to close.
     Closed,
     Inactive,
     Unregistered,
-    /// The handlers are to be removed, when all of them have learnt of the above.
+    /// Sends a marker through offloaded handlers, behind the events above. The handlers are removed when it has passed.
     OffloadMarker,
     RemoveHandlers,
-    /// The loop forgets it.
+    /// Removes the channel from its loop.
     Gone,
 }
 
@@ -38,7 +38,7 @@ impl LifecycleStep {
         LifecycleStep::Registered,
         LifecycleStep::Active,
         LifecycleStep::ReadAgain,
-        LifecycleStep::RoundOver,
+        LifecycleStep::RoundAborted,
         LifecycleStep::InputOver,
         LifecycleStep::OutputOver,
         LifecycleStep::Closed,
@@ -50,7 +50,7 @@ impl LifecycleStep {
     ];
 }
 
-// Found by its number: one that is out of its place would be taken for another.
+// Steps are looked up by number: one out of place would be taken for another.
 const _: () = {
     let mut number = 0;
     while number < LifecycleStep::ALL.len() {
@@ -60,17 +60,17 @@ const _: () = {
     assert!(number == LifecycleStep::Gone as usize + 1);
 };
 
-/// How many steps are taken before others have their turn: a channel may come and go for ever. A whole
-/// life has nine.
+/// Steps per round, before other channels run: a channel may be registered and deregistered forever. A whole
+/// life has nine steps.
 const STEPS_PER_ROUND: usize = 16;
 
-/// The next steps, in order: as many as four bits each have room for, which is more than a life has. A
-/// channel that comes and goes in one call may need more; they find a place elsewhere.
+/// The next steps, in order, with four bits each: room for sixteen, which is more than a life has. A channel
+/// that is registered and deregistered repeatedly in one call may need more; those go to an overflow queue.
 #[derive(Default)]
 pub(in crate::channel) struct StepQueue(Cell<u64>);
 
 impl StepQueue {
-    /// Appends a step. `false`: there is no room.
+    /// Appends a step. Returns false if the queue is full.
     fn push(&self, step: LifecycleStep) -> bool {
         let (queue, number) = (self.0.get(), step as u64 + 1);
         let used = (u64::BITS - queue.leading_zeros()).next_multiple_of(4);
@@ -96,7 +96,7 @@ impl ChannelCore {
         self.mark_deferred(DeferredWork::STEPS);
     }
 
-    /// True if some have not found a place in the short queue.
+    /// True if steps are in the overflow queue.
     #[inline]
     fn has_overflow_steps(&self) -> bool {
         self.cold.is_created() && self.cold.get().is_some_and(|cold| !cold.steps.is_empty())
@@ -104,7 +104,7 @@ impl ChannelCore {
 
     pub(in crate::channel) fn run_steps(self: &Rc<Self>) {
         for _ in 0..STEPS_PER_ROUND {
-            // A step may lead to completions, and those come before the steps they led to.
+            // A step may queue completions, which run before the steps that they cause.
             self.run_completions();
             let Some(step) = self.next_step() else { return };
             match step {
@@ -118,7 +118,7 @@ impl ChannelCore {
                     core.read_if_auto();
                     core.begin_requested_read();
                 }),
-                LifecycleStep::RoundOver => self.announce(ReadComplete),
+                LifecycleStep::RoundAborted => self.announce(ReadComplete),
                 LifecycleStep::InputOver => self.half_closed(HalfClosed::Input),
                 LifecycleStep::OutputOver => self.half_closed(HalfClosed::Output),
                 LifecycleStep::Closed => self.notify_closed(),
@@ -137,7 +137,7 @@ impl ChannelCore {
         self.mark_deferred(DeferredWork::STEPS);
     }
 
-    /// Tells the handlers, if one of them stops for it.
+    /// Dispatches the event, if a handler stops for it.
     fn announce<E: Event>(self: &Rc<Self>, event: E) {
         if self.pipeline.may_stop_for(E::BIT) {
             self.enter(|core| core.send_from(HEAD, event));

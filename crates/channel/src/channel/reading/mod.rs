@@ -116,7 +116,8 @@ impl EventReceiver for ChannelCore {
 impl ChannelCore {
     #[inline(never)]
     fn on_other_driver_event(self: &Rc<Self>, event: IoEvent) {
-        let event = self.with_transport(|transport, up| transport.on_driver_event(up, event));
+        let event =
+            self.with_transport(|transport, context| transport.on_driver_event(context, event));
         if let Some(event) = event {
             self.on_transport_event(event);
         }
@@ -267,8 +268,8 @@ impl ChannelCore {
     }
 
     /// Pauses or resumes accepting at a server's connection limit.
-    pub(crate) fn set_at_connection_limit(self: &Rc<Self>, crowded: bool) {
-        if crowded {
+    pub(crate) fn set_at_connection_limit(self: &Rc<Self>, at_limit: bool) {
+        if at_limit {
             self.pause(PauseReasons::AT_CONNECTION_LIMIT);
         } else {
             self.resume(PauseReasons::AT_CONNECTION_LIMIT);
@@ -381,7 +382,7 @@ impl ChannelCore {
                 max_reads: self.options().reads_per_round.max(1),
                 size: self.next_read_size(),
             });
-            self.with_transport(|transport, up| transport.set_read(up, plan));
+            self.with_transport(|transport, context| transport.set_read(context, plan));
         }
     }
 
@@ -403,7 +404,9 @@ impl ChannelCore {
     /// Polls the transport for events.
     pub(in crate::channel) fn poll_transport(self: &Rc<Self>) {
         for _ in 0..EVENTS_PER_POLL {
-            let Some(event) = self.with_transport(|transport, up| transport.next_event(up)) else {
+            let Some(event) =
+                self.with_transport(|transport, context| transport.next_event(context))
+            else {
                 return;
             };
             let round_over = matches!(event, TransportEvent::ReadComplete);

@@ -58,7 +58,7 @@ impl Default for ReceiveSizes {
 }
 
 /// Steps up after a full read.
-const UP: u32 = 4;
+const STEPS_UP: u32 = 4;
 
 /// Chooses the size of the next read from the sizes of recent ones.
 #[derive(Debug)]
@@ -72,7 +72,7 @@ pub(crate) struct ReadSizer {
 
 impl ReadSizer {
     pub(crate) fn new(sizes: ReceiveSizes) -> Self {
-        let size = Cell::new(narrow(sizes.start));
+        let size = Cell::new(to_u32(sizes.start));
         Self { size, total: Cell::new(0), was_small: Cell::new(false) }
     }
 
@@ -83,7 +83,7 @@ impl ReadSizer {
     /// Records a read of `len` bytes. Returns true if the size has changed.
     #[inline]
     pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
-        let len = narrow(len);
+        let len = to_u32(len);
         self.total.set(self.total.get().saturating_add(len));
         len >= self.size.get() && self.go_up(sizes)
     }
@@ -95,7 +95,7 @@ impl ReadSizer {
         if total >= size {
             return self.go_up(sizes);
         }
-        let is_small = total < narrow(step_down(size as usize));
+        let is_small = total < to_u32(step_down(size as usize));
         if is_small && self.was_small.get() {
             self.was_small.set(false);
             return self.go_down(sizes);
@@ -107,20 +107,20 @@ impl ReadSizer {
     #[cold]
     fn go_up(&self, sizes: &ReceiveSizes) -> bool {
         self.was_small.set(false);
-        let up = (0..UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
-        self.size.replace(narrow(up)) != narrow(up)
+        let up = (0..STEPS_UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
+        self.size.replace(to_u32(up)) != to_u32(up)
     }
 
     #[cold]
     fn go_down(&self, sizes: &ReceiveSizes) -> bool {
         let down = step_down(self.size()).max(sizes.min);
-        self.size.replace(narrow(down)) != narrow(down)
+        self.size.replace(to_u32(down)) != to_u32(down)
     }
 }
 
 /// Converts a size to 32 bits. No read is larger: drivers read far less at a time.
 #[inline]
-fn narrow(size: usize) -> u32 {
+fn to_u32(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 

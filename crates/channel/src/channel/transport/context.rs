@@ -1,4 +1,4 @@
-//! What a transport knows of its channel: how it reports events, and how it asks to be polled.
+//! The context of a transport: how it reports events to its channel, and how it asks to be polled.
 
 use std::fmt;
 use std::io;
@@ -13,7 +13,7 @@ use crate::driver::{Io, Role, SocketOption};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
 
-/// A transport's way to its channel, on their loop. It does not keep the channel alive.
+/// A transport's access to its channel, on their loop. It does not keep the channel alive.
 #[derive(Clone)]
 pub struct TransportContext {
     here: LocalLoop,
@@ -25,20 +25,20 @@ impl TransportContext {
         Self { here: here.clone(), core }
     }
 
-    /// The loop.
+    /// Returns the loop.
     #[must_use]
     pub fn event_loop(&self) -> &LocalLoop {
         &self.here
     }
 
-    /// Tells the channel. To be called from the loop, never inside of a method of the transport.
+    /// Reports an event to the channel. To be called from the loop, never inside of a method of the transport.
     pub fn event(&self, event: TransportEvent) {
         if let Some(core) = self.core.upgrade() {
             core.on_transport_event(event);
         }
     }
 
-    /// Gives the driver a socket, and sets its options. It is let go if one cannot be set.
+    /// Attaches a socket to the driver and sets its options. The socket is detached if an option cannot be set.
     #[track_caller]
     pub(in crate::channel) fn attach(
         &self,
@@ -56,7 +56,7 @@ impl TransportContext {
         all
     }
 
-    /// The channel is to ask for events, soon: at the end of this turn's work. May be called anywhere
+    /// Makes the channel poll the transport for events at the end of this turn's work. May be called anywhere
     /// on the loop.
     pub fn wake(&self) {
         if let Some(core) = self.core.upgrade() {
@@ -64,13 +64,13 @@ impl TransportContext {
         }
     }
 
-    /// The same, from any thread.
+    /// Returns a waker that does the same as [`wake`](Self::wake) from any thread.
     #[must_use]
     pub fn waker(&self) -> Option<TransportWaker> {
         self.core.upgrade().map(|core| TransportWaker { shared: core.shared().clone() })
     }
 
-    /// The channel, for any thread.
+    /// Returns a handle of the channel.
     #[must_use]
     pub fn channel(&self) -> Option<Channel> {
         self.core.upgrade().map(|core| core.channel())
@@ -83,15 +83,15 @@ impl fmt::Debug for TransportContext {
     }
 }
 
-/// Makes a channel ask its transport for events, from any thread.
+/// Makes a channel poll its transport for events, from any thread.
 #[derive(Clone, Debug)]
 pub struct TransportWaker {
     shared: Arc<ChannelShared>,
 }
 
 impl TransportWaker {
-    /// The channel is to ask for events: at the end of this turn's work on its own loop, elsewhere by
-    /// a command. Nothing happens if the loop is gone.
+    /// Makes the channel poll for events: at the end of this turn's work on its own loop, by a command from
+    /// another thread. Does nothing if the loop is gone.
     pub fn wake(&self) {
         self.shared.request_poll();
     }

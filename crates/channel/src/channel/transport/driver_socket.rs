@@ -1,8 +1,8 @@
-//! The socket of a transport over the loop's driver, and where it is.
+//! The socket of a transport over the loop's driver, and its state.
 //!
 //! ```text
-//!   Unopened ──► Attached ◄──► Detached      and from anywhere to Gone
-//!                    └──► Closing            until the driver has let it go
+//!   Unopened ──► Attached ◄──► Detached      and from any state to Gone
+//!                    └──► Closing            until the driver has detached it
 //! ```
 
 use std::io;
@@ -14,22 +14,22 @@ use crate::channel::transport::TransportContext;
 use crate::driver::{Detach, Io, ReadPlan, SocketOption};
 use crate::token::Token;
 
-/// Where a socket is; `U` is what there is before it.
+/// The state of a socket; `U` is what the transport keeps before there is one.
 #[derive(Debug)]
 pub(super) enum DriverSocket<U> {
-    /// There is none yet.
+    /// There is no socket yet.
     Unopened(U),
-    /// The driver has it.
+    /// The socket is attached to the driver.
     Attached(Token),
-    /// Not with its loop, or not any more: what comes waits in the kernel.
+    /// The socket is not registered: received data waits in the kernel.
     Detached(Io),
-    /// Closed, and the driver has not let it go yet.
+    /// The socket is closed, and the driver has not detached it yet.
     Closing(Token),
     Gone,
 }
 
 impl<U> DriverSocket<U> {
-    /// What the driver knows it by, if it has it.
+    /// Returns the token of an attached socket.
     #[inline]
     pub(super) fn token(&self) -> Option<Token> {
         match self {
@@ -38,13 +38,13 @@ impl<U> DriverSocket<U> {
         }
     }
 
-    /// True if the driver has it under this token, or is letting it go.
-    pub(super) fn is_known_by(&self, token: Token) -> bool {
+    /// True if the driver has the socket under this token, attached or closing.
+    pub(super) fn has_token(&self, token: Token) -> bool {
         matches!(self, DriverSocket::Attached(own) | DriverSocket::Closing(own) if *own == token)
     }
 
-    /// Brings one that is detached to the driver; its token, if it was. One that cannot be brought there is
-    /// gone.
+    /// Attaches a detached socket to the driver and returns its token; `None` if it was not detached. A socket
+    /// that cannot be attached is gone.
     pub(super) fn register(
         &mut self,
         attach: impl FnOnce(Io) -> io::Result<Token>,
@@ -62,38 +62,38 @@ impl<U> DriverSocket<U> {
         }
     }
 
-    /// Takes it back from the driver.
-    pub(super) fn deregister(&mut self, up: &TransportContext) -> Result<(), Error> {
+    /// Takes the socket back from the driver.
+    pub(super) fn deregister(&mut self, context: &TransportContext) -> Result<(), Error> {
         if let Some(token) = self.token() {
-            *self = DriverSocket::Detached(up.event_loop().release(token)?);
+            *self = DriverSocket::Detached(context.event_loop().release(token)?);
         }
         Ok(())
     }
 
-    /// Sets an option, or has it kept among those that are to be set when it is with the driver.
+    /// Sets an option, or passes it to `keep` if the socket is not attached.
     pub(super) fn set_option(
         &self,
-        up: Option<&TransportContext>,
+        context: Option<&TransportContext>,
         option: SocketOption,
         keep: impl FnOnce(SocketOption),
     ) -> Result<(), Error> {
-        match (self.token(), up) {
-            (Some(token), Some(up)) => up.event_loop().set_option(token, option)?,
+        match (self.token(), context) {
+            (Some(token), Some(context)) => context.event_loop().set_option(token, option)?,
             _ => keep(option),
         }
         Ok(())
     }
 
-    pub(super) fn set_read(&self, up: &TransportContext, plan: Option<ReadPlan>) {
+    pub(super) fn set_read(&self, context: &TransportContext, plan: Option<ReadPlan>) {
         if let Some(token) = self.token() {
-            up.event_loop().set_read(token, plan);
+            context.event_loop().set_read(token, plan);
         }
     }
 
-    pub(super) fn close(&mut self, up: &TransportContext) -> Detach {
+    pub(super) fn close(&mut self, context: &TransportContext) -> Detach {
         match mem::replace(self, DriverSocket::Gone) {
             DriverSocket::Attached(token) => {
-                let detached = up.event_loop().close_socket(token);
+                let detached = context.event_loop().close_socket(token);
                 if detached == Detach::Pending {
                     *self = DriverSocket::Closing(token);
                 }

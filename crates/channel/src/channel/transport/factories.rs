@@ -1,4 +1,4 @@
-//! Where transports get their sockets, and bootstraps their transports.
+//! Factories: where transports get their sockets from, and bootstraps their transports.
 
 use std::fmt;
 use std::io;
@@ -8,7 +8,7 @@ use crate::address::{Address, ConnectTarget, Resolver};
 use crate::channel::transport::Transport;
 use crate::driver::{Io, SocketOption};
 
-/// What there is to know about sockets of one kind.
+/// Properties of a kind of socket.
 ///
 /// ```
 /// use waterwheel_channel::transport::SocketKind;
@@ -23,50 +23,50 @@ pub struct SocketKind {
 }
 
 impl SocketKind {
-    /// Sockets of this name.
+    /// Creates a kind with this name.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self { name, passes: false }
     }
 
-    /// The same, of sockets that take [`AncillaryMessage`](crate::AncillaryMessage)s too.
+    /// Marks the kind as one that accepts [`AncillaryMessage`](crate::AncillaryMessage)s.
     #[must_use]
     pub const fn passing(self) -> Self {
         Self { passes: true, ..self }
     }
 
-    /// What they are, for errors.
+    /// Returns the name, for errors.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Whether they take ancillary messages.
+    /// True if sockets of this kind accept ancillary messages.
     #[must_use]
     pub const fn passes(&self) -> bool {
         self.passes
     }
 }
 
-/// Makes sockets of one kind: what [`Stream`](crate::Stream) and [`Listener`](crate::Listener) leave to
+/// Opens sockets of one kind for [`Stream`](crate::Stream) and [`Listener`](crate::Listener). Implemented by
 /// the crate that knows the operating system.
 pub trait SocketFactory: Send + Sync + 'static {
-    /// What they are. Every stream keeps it: it is the same for all of them.
+    /// Returns the kind. Every stream keeps this reference.
     fn kind(&self) -> &'static SocketKind;
 
-    /// A socket that listens at this address, and where it does: the address may leave the port to the
-    /// system.
+    /// Opens a socket that listens at an address. Returns it with its actual address: a port of 0 lets the
+    /// operating system choose.
     ///
     /// # Errors
-    /// The address is of another kind or in use, an option is not supported, the system has no more to
-    /// give. The error says what it was about.
+    /// The address is of another kind or in use, an option is not supported, or the system is out of resources.
+    /// The error names the operation that failed.
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)>;
 
-    /// A socket that is to be connected to this target: of the right kind, with these options, and bound
-    /// if the target says where.
+    /// Opens a socket to be connected to a target, with these options, and bound to the target's local address
+    /// if it has one.
     ///
     /// # Errors
-    /// As for [`listen`](Self::listen).
+    /// The same as for [`listen`](Self::listen).
     fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io>;
 }
 
@@ -76,17 +76,17 @@ impl fmt::Debug for dyn SocketFactory {
     }
 }
 
-/// Makes sockets of one kind for datagrams: what [`Datagrams`](crate::Datagrams) leaves to the crate that
-/// knows the operating system.
+/// Opens datagram sockets of one kind for [`Datagrams`](crate::Datagrams). Implemented by the crate that knows
+/// the operating system.
 pub trait DatagramSocketFactory: Send + Sync + 'static {
-    /// What they are.
+    /// Returns the kind.
     fn kind(&self) -> &'static SocketKind;
 
-    /// A socket that is bound, at this address if there is one, and connected, if that is given; and where
-    /// it is bound. There is one of the two.
+    /// Opens a socket that is bound to `local` or connected to `peer`, or both; at least one is given. Returns
+    /// it with its local address.
     ///
     /// # Errors
-    /// As for [`SocketFactory::listen`].
+    /// The same as for [`SocketFactory::listen`].
     fn open(
         &self,
         local: Option<&Address>,
@@ -101,20 +101,19 @@ impl fmt::Debug for dyn DatagramSocketFactory {
     }
 }
 
-/// A kind of transport: what a [`Bootstrap`](crate::Bootstrap) makes channels of.
+/// Creates the transports of a [`Bootstrap`](crate::Bootstrap).
 pub trait TransportFactory: Send + Sync + 'static {
-    /// The transport of a channel that is to be connected; of datagrams, connected or bound.
+    /// Creates the transport of a channel to be connected; for datagrams, to be connected or bound.
     fn client(&self) -> Box<dyn Transport>;
 
-    /// Who resolves names, if they can be.
+    /// Returns the resolver for names; `None` if names are not supported.
     fn resolver(&self) -> Option<Arc<dyn Resolver>> {
         None
     }
 }
 
-/// A kind of transport that has servers: what a [`ServerBootstrap`](crate::ServerBootstrap) makes channels
-/// of.
+/// Creates the transports of a [`ServerBootstrap`](crate::ServerBootstrap).
 pub trait ServerTransportFactory: TransportFactory {
-    /// The transport of a server that is to be bound.
+    /// Creates the transport of a server to be bound.
     fn server(&self) -> Box<dyn Transport>;
 }

@@ -17,28 +17,28 @@ use crate::channel::writing::outbound::Outbound;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::pipeline::{Msg, Types};
 
-/// A server over the driver of its loop. What it reads are [`NewChannel`]s, connected and without
-/// handlers: its own handler gives them an initialiser and registers them, with whichever loop.
-/// Accepting obeys `auto_read` and `reads_per_round`, as any reading.
+/// A listening socket over the driver of the loop. It reads [`NewChannel`]s, connected and without handlers: a
+/// handler of the server gives them an initialiser and registers them, with any loop. Accepting is reading: it
+/// obeys `auto_read` and `reads_per_round`.
 #[derive(Debug)]
 pub struct Listener {
     socket: DriverSocket<Arc<dyn SocketFactory>>,
     kind: &'static SocketKind,
-    /// To be set when there is a socket, or when it has come back to its loop.
+    /// Set when the socket is opened, or when it is registered again.
     options: Vec<SocketOption>,
     local: Option<Address>,
 }
 
 impl Listener {
-    /// A server that is to be bound, with a socket of this kind.
+    /// Creates a listener whose socket comes from this factory when it is bound.
     #[must_use]
     pub fn new(sockets: impl SocketFactory) -> Self {
         let kind = sockets.kind();
         Self::with(DriverSocket::Unopened(Arc::new(sockets)), kind)
     }
 
-    /// A server whose socket listens already, at this address. What it accepts is of
-    /// the same kind.
+    /// Creates a listener from a socket that listens already, at this address. Accepted connections are of the
+    /// same kind.
     #[must_use]
     pub fn listening(kind: &'static SocketKind, io: Io, local: Option<Address>) -> Self {
         Self { local, ..Self::with(DriverSocket::Detached(io), kind) }
@@ -48,7 +48,7 @@ impl Listener {
         Self { socket, kind, options: Vec::new(), local: None }
     }
 
-    /// Where an accepted connection is bound: where the listener is, unless that is a wildcard.
+    /// Returns the local address of accepted connections: the listener's, unless that is a wildcard.
     fn local_of_child(&self) -> Option<Address> {
         self.local.clone().filter(|local| match local {
             Address::Ip(ip) => !ip.ip().is_unspecified(),
@@ -74,24 +74,24 @@ impl Transport for Listener {
         false
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
         let options = &mut self.options;
-        let attach = |io| up.attach(io, Role::Listener, std::mem::take(options));
+        let attach = |io| context.attach(io, Role::Listener, std::mem::take(options));
         Ok(self.socket.register(attach)?.is_some())
     }
 
-    fn deregister(&mut self, up: &TransportContext) -> Result<(), Error> {
-        self.socket.deregister(up)
+    fn deregister(&mut self, context: &TransportContext) -> Result<(), Error> {
+        self.socket.deregister(context)
     }
 
-    fn bind(&mut self, up: &TransportContext, to: Address) -> Result<(), Error> {
+    fn bind(&mut self, context: &TransportContext, to: Address) -> Result<(), Error> {
         let DriverSocket::Unopened(sockets) = &self.socket else {
             return Err(unsupported(self.name(), "be bound twice"));
         };
         let (io, local) = sockets.listen(&to, &self.options)?;
         self.local = Some(local);
-        let token = up.attach(io, Role::Listener, Vec::new());
-        let token = token.inspect_err(|_| self.local = None)?; // For another try.
+        let token = context.attach(io, Role::Listener, Vec::new());
+        let token = token.inspect_err(|_| self.local = None)?; // The bind may be repeated.
         self.options = Vec::new();
         self.socket = DriverSocket::Attached(token);
         Ok(())
@@ -99,10 +99,10 @@ impl Transport for Listener {
 
     fn set_option(
         &mut self,
-        up: Option<&TransportContext>,
+        context: Option<&TransportContext>,
         option: SocketOption,
     ) -> Result<(), Error> {
-        self.socket.set_option(up, option, |option| self.options.push(option))
+        self.socket.set_option(context, option, |option| self.options.push(option))
     }
 
     fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
@@ -110,37 +110,45 @@ impl Transport for Listener {
             let (transport, option) = (self.name(), option.name());
             return Err(Error::new(ChannelError::UnsupportedOption { transport, option }));
         }
-        self.options.push(option); // What a listener has, its connections have.
+        self.options.push(option); // Connections inherit the options of their listener.
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.socket.set_read(up, plan);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.socket.set_read(context, plan);
     }
 
-    fn on_driver_event(&mut self, up: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
+    fn on_driver_event(
+        &mut self,
+        context: &TransportContext,
+        event: IoEvent,
+    ) -> Option<TransportEvent> {
         Some(match event {
             IoEvent::Accepted(_, io, peer) => {
                 let child = Stream::accepted(self.kind, io);
                 let addresses = ChannelAddresses { local: self.local_of_child(), peer: Some(peer) };
-                TransportEvent::Read(Msg::new(NewChannel::accepted(child, addresses, up.channel())))
+                TransportEvent::Read(Msg::new(NewChannel::accepted(
+                    child,
+                    addresses,
+                    context.channel(),
+                )))
             }
             IoEvent::AcceptFailed(_, error) => TransportEvent::ReadFailed(Error::new(error)),
             IoEvent::Failed(_, error) => TransportEvent::Failed(Error::new(error)),
-            _ => return None, // Not of a listener.
+            _ => return None, // Not an event of a listener.
         })
     }
 
     fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
-        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+        Err(io::ErrorKind::Unsupported.into()) // Unreachable: the listener accepts no type of message.
     }
 
     fn is_listening(&self) -> bool {
         true
     }
 
-    fn close(&mut self, up: &TransportContext) -> Detach {
-        self.socket.close(up)
+    fn close(&mut self, context: &TransportContext) -> Detach {
+        self.socket.close(context)
     }
 
     fn local_address(&self) -> Option<Address> {

@@ -1,20 +1,20 @@
-//! The cut between a channel and what moves its messages.
+//! The interface between a channel and what moves its messages.
 //!
-//! A transport is the lower end of a channel: a stream over the loop's driver, a connection within the
-//! process, a test. It knows messages and bytes; it knows neither handlers nor pipelines.
+//! A transport is the lower end of a channel: a stream over the loop's driver, a connection within the process,
+//! a test. It knows messages and bytes, but neither handlers nor pipelines.
 //!
 //! # The contract
 //!
-//! - A transport is `Send` until it is registered, and stays on one loop from then on. Dropping it
-//!   closes it.
-//! - It calls nobody inside of its own methods: what happens, it says through its [`TransportContext`], from the
-//!   loop, or hands out from [`next_event`](Transport::next_event) after a [`wake`](TransportContext::wake).
-//! - It drops no message inside of [`write`](Transport::write): a destructor is the user's, and may call the
-//!   channel. What it has no use for it hands to [`Outbound::discard`]; what it keeps it drops when it is dropped.
-//! - It reads only while it was told to, and begins with reading off. After every round of reads it
-//!   says [`ReadComplete`](TransportEvent::ReadComplete).
-//! - After [`close`](Transport::close) it says nothing but, if that was `Pending`,
-//!   [`Closed`](TransportEvent::Closed), once.
+//! - A transport is `Send` until it is registered, and stays on one loop from then on. Dropping it closes it.
+//! - It calls nobody inside of its own methods. It reports events through its [`TransportContext`], from the
+//!   loop, or returns them from [`next_event`](Transport::next_event) after a [`wake`](TransportContext::wake).
+//! - It drops no message inside of [`write`](Transport::write): a destructor is user code, and may call the
+//!   channel. It passes messages that it does not need to [`Outbound::discard`]; messages that it keeps are
+//!   dropped with it.
+//! - It reads only while it was told to, and starts with reading off. After every round of reads it reports
+//!   [`ReadComplete`](TransportEvent::ReadComplete).
+//! - After [`close`](Transport::close) it reports nothing but one [`Closed`](TransportEvent::Closed), if that
+//!   was `Pending`.
 
 mod context;
 pub(crate) mod datagrams;
@@ -41,185 +41,192 @@ use crate::payload::{AncillaryMessage, Credentials, FileRegion};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
-/// What can be written to a stream of bytes.
+/// The types that can be written to a stream of bytes.
 pub const STREAM_TYPES: Types =
     Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>()] });
 
-/// What can be written to a stream that takes ancillary messages.
+/// The types that can be written to a stream that accepts ancillary messages.
 pub(in crate::channel) const PASSING_STREAM_TYPES: Types = Types::These(
     const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>(), TypeTag::of::<AncillaryMessage>()] },
 );
 
 /// The lower end of a channel. See the [module's documentation](self) for the contract.
 pub trait Transport: Send + 'static {
-    /// What it is, for errors: `"stream"`, `"local"`.
+    /// Returns the name of the transport, for errors: `"stream"`, `"local"`.
     fn name(&self) -> &'static str;
 
-    /// The types of messages it reads.
+    /// Returns the types of messages it reads.
     fn reads(&self) -> Types;
 
-    /// The types of messages it writes.
+    /// Returns the types of messages it writes.
     fn accepts(&self) -> Types;
 
-    /// Whether it writes a stream of bytes: it finds them in [`Outbound::bytes`] then, files in
-    /// [`Outbound::file`] and ancillary messages in [`Outbound::ancillary`] if it accepts them. Otherwise it takes message by message.
+    /// True if it writes a stream of bytes. It finds them in [`Outbound::bytes`], files in [`Outbound::file`]
+    /// and ancillary messages in [`Outbound::ancillary`], if it accepts those. Otherwise it writes message by
+    /// message.
     fn writes_stream(&self) -> bool;
 
-    /// Comes to its loop, for the first time or again. Whether it is connected.
+    /// Registers the transport with its loop, for the first time or again. Returns true if it is connected.
     ///
     /// # Errors
-    /// It cannot be used here; the channel is closed.
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error>;
+    /// The transport cannot be used here; the channel is closed.
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error>;
 
-    /// Leaves the loop, without being closed.
+    /// Deregisters the transport from its loop without closing it.
     ///
     /// # Errors
-    /// It cannot.
-    fn deregister(&mut self, up: &TransportContext) -> Result<(), Error>;
+    /// The transport cannot be deregistered now.
+    fn deregister(&mut self, context: &TransportContext) -> Result<(), Error>;
 
     /// Binds to an address.
     ///
     /// # Errors
-    /// It cannot be had.
-    fn bind(&mut self, up: &TransportContext, to: Address) -> Result<(), Error> {
-        let _ = (up, to);
+    /// The address is not available.
+    fn bind(&mut self, context: &TransportContext, to: Address) -> Result<(), Error> {
+        let _ = (context, to);
         Err(unsupported(self.name(), "be bound"))
     }
 
-    /// Connects, to the first address of the target: done, or pending until
-    /// [`Connected`](TransportEvent::Connected) or [`Failed`](TransportEvent::Failed); or the peer has no
-    /// room, and it is to be asked again later. It may be tried again after it has failed.
+    /// Connects to the first address of the target. The result is done; or pending until
+    /// [`Connected`](TransportEvent::Connected) or [`Failed`](TransportEvent::Failed); or to be repeated later,
+    /// because the peer's backlog is full. A connect may be repeated after it has failed.
     ///
     /// # Errors
-    /// It failed at once.
+    /// The connect failed at once.
     fn connect(
         &mut self,
-        up: &TransportContext,
+        context: &TransportContext,
         to: &ConnectTarget,
     ) -> Result<ConnectProgress, Error> {
-        let _ = (up, to);
+        let _ = (context, to);
         Err(unsupported(self.name(), "be connected"))
     }
 
-    /// A connect that was pending has ended well: the channel has heard of it.
-    fn connected(&mut self, up: &TransportContext) {
-        let _ = up;
+    /// Called when the channel has handled the success of a pending connect.
+    fn connected(&mut self, context: &TransportContext) {
+        let _ = context;
     }
 
-    /// A connect that was pending has failed, or is no longer wanted. It says nothing more about it.
-    fn abandon_connect(&mut self, up: &TransportContext) {
-        let _ = up;
+    /// Gives up a pending connect that has failed or was cancelled. The transport reports nothing more about
+    /// it.
+    fn abandon_connect(&mut self, context: &TransportContext) {
+        let _ = context;
     }
 
-    /// Sets an option: now, or when there is a socket to set it on. Without `up` it is not registered.
+    /// Sets an option: now, or when there is a socket. `context` is absent before the registration.
     ///
     /// # Errors
-    /// There is no such option, or it cannot be set.
+    /// The option is not supported, or cannot be set.
     fn set_option(
         &mut self,
-        up: Option<&TransportContext>,
+        context: Option<&TransportContext>,
         option: SocketOption,
     ) -> Result<(), Error> {
-        let _ = up;
+        let _ = context;
         let (transport, option) = (self.name(), option.name());
         Err(Error::new(ChannelError::UnsupportedOption { transport, option }))
     }
 
-    /// Sets an option of what it accepts: before it is bound.
+    /// Sets an option of accepted connections. Called before the transport is bound.
     ///
     /// # Errors
-    /// There is no such option, or it accepts nothing.
+    /// The option is not supported, or the transport accepts no connections.
     fn set_child_option(&mut self, option: SocketOption) -> Result<(), Error> {
         let (transport, option) = (self.name(), option.name());
         Err(Error::new(ChannelError::UnsupportedOption { transport, option }))
     }
 
-    /// Ends one direction, or both: the peer reads the end of the stream, or nothing more is read.
+    /// Shuts down one direction, or both: the peer reads end-of-stream, or nothing more is read.
     ///
     /// # Errors
-    /// It cannot.
-    fn shutdown(&mut self, up: &TransportContext, how: Shutdown) -> Result<(), Error> {
-        let _ = (up, how);
+    /// The transport does not support it, or is not connected.
+    fn shutdown(&mut self, context: &TransportContext, how: Shutdown) -> Result<(), Error> {
+        let _ = (context, how);
         Err(unsupported(self.name(), "be closed in one direction"))
     }
 
-    /// Says what an event of the loop's driver means, for a transport that has given the driver a socket. Bytes that
-    /// were read and the ends of rounds do not pass here: they mean the same for every transport.
-    fn on_driver_event(&mut self, up: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
-        let _ = (up, event);
+    /// Translates an event of the loop's driver, for a transport that has attached a socket. Not called for
+    /// bytes that were read and for the ends of rounds, which mean the same for every transport.
+    fn on_driver_event(
+        &mut self,
+        context: &TransportContext,
+        event: IoEvent,
+    ) -> Option<TransportEvent> {
+        let _ = (context, event);
         None
     }
 
-    /// Says what it means that the driver has let a socket go: of its own accord, if there is a cause.
+    /// Translates that the driver has detached a socket; with a cause, if the driver did so because of an
+    /// error.
     fn on_driver_detached(&mut self, token: Token, cause: Option<Error>) -> DetachOutcome {
         let _ = token;
         DetachOutcome::Closed(cause)
     }
 
     /// Turns reading on or off.
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>);
 
-    /// Returns the token under which the loop's driver writes the stream of this transport. While there is one, the
-    /// channel hands the bytes of the stream to the driver itself, and [`write`](Self::write) is called for the rest:
-    /// files and ancillary messages.
+    /// Returns the token under which the loop's driver writes the stream of this transport. With a token, the
+    /// channel passes the bytes of the stream to the driver itself, and calls [`write`](Self::write) for files
+    /// and ancillary messages only.
     fn stream_token(&self) -> Option<Token> {
         None
     }
 
-    /// Writes as much as goes at once, and takes it out of the queue. The queue is not empty.
-    /// `Full` or `Pending`: nothing more goes until [`Wrote`](TransportEvent::Wrote). What is `Pending`
-    /// ends without the peer's help; a close waits for it.
+    /// Writes as much as possible now, and removes it from the buffer, which is not empty. After `Full` or
+    /// `Pending` the channel writes nothing until [`Wrote`](TransportEvent::Wrote). A `Pending` write ends
+    /// without the peer reading; a close waits for it.
     ///
     /// # Errors
     /// Nothing can be written any more; the channel is closed.
-    fn write(&mut self, up: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit>;
+    fn write(&mut self, context: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit>;
 
-    /// The next thing that happened. Asked after a [`wake`](TransportContext::wake), until there is nothing.
-    fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
-        let _ = up;
+    /// Returns the next event. Called after a [`wake`](TransportContext::wake), until it returns `None`.
+    fn next_event(&mut self, context: &TransportContext) -> Option<TransportEvent> {
+        let _ = context;
         None
     }
 
-    /// Whether another round of reads could begin at once. Asked after each round: the next one begins
-    /// in the next turn of the loop, so that others have theirs.
+    /// True if another round of reads could begin at once. Called after each round: the next one begins in the
+    /// next turn of the loop, after other channels.
     fn has_more(&self) -> bool {
         false
     }
 
-    /// Whether it is there to accept connections: a drain closes it, and what it has not accepted with
-    /// it.
+    /// True if the transport accepts connections: a drain closes it, together with the connections in its
+    /// backlog.
     fn is_listening(&self) -> bool {
         false
     }
 
-    /// Closes it.
-    fn close(&mut self, up: &TransportContext) -> Detach;
+    /// Closes the transport.
+    fn close(&mut self, context: &TransportContext) -> Detach;
 
-    /// Where it is bound.
+    /// Returns the address it is bound to.
     fn local_address(&self) -> Option<Address> {
         None
     }
 
-    /// Whom it is connected to.
+    /// Returns the address it is connected to.
     fn peer_address(&self) -> Option<Address> {
         None
     }
 
-    /// Who it is connected to: not an address but a process and its user.
+    /// Returns the process and the user at the other end (SO_PEERCRED).
     ///
     /// # Errors
-    /// It cannot be known.
-    fn peer_credentials(&self, up: &TransportContext) -> Result<Credentials, Error> {
-        let _ = up;
+    /// The credentials are not available.
+    fn peer_credentials(&self, context: &TransportContext) -> Result<Credentials, Error> {
+        let _ = context;
         Err(unsupported(self.name(), "tell who its peer is"))
     }
 
-    /// A message has passed all handlers: a transport made for tests keeps it.
+    /// Takes a message that no handler took; a transport made for tests keeps it. Any other returns it.
     fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
         Some(msg)
     }
 
-    /// An error has passed all handlers: a transport made for tests keeps it.
+    /// Takes an error that no handler took; a transport made for tests keeps it. Any other returns it.
     fn unhandled_error(&mut self, error: Error) -> Option<Error> {
         Some(error)
     }
@@ -229,10 +236,10 @@ pub(crate) fn unsupported(transport: &'static str, operation: &'static str) -> E
     Error::new(ChannelError::Unsupported { transport, operation })
 }
 
-/// What the end of a socket means to the channel whose transport had it.
+/// What a detached socket means to its channel.
 #[derive(Debug)]
 pub enum DetachOutcome {
-    /// The channel's socket is closed; with a cause, because it is broken.
+    /// The channel's socket is closed; with a cause if it is broken.
     Closed(Option<Error>),
     /// The attempt to connect has failed.
     Failed(Error),
@@ -240,41 +247,41 @@ pub enum DetachOutcome {
     Stale,
 }
 
-/// How far a connect has come.
+/// The result of a connect.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectProgress {
-    /// It is connected.
+    /// Connected.
     Done,
-    /// It will be, or fail.
+    /// Connected or failed later, which is reported by an event.
     Pending,
-    /// There is no room for it now, and nobody tells when there is.
+    /// The peer's backlog is full, and no event tells when there is room (EAGAIN of a Unix socket). To be
+    /// repeated.
     Later,
 }
 
-/// What a transport tells its channel.
+/// An event that a transport reports to its channel.
 #[derive(Debug)]
 pub enum TransportEvent {
-    /// It is connected.
+    /// A pending connect was successful.
     Connected,
-    /// A pending write has written so many bytes of the stream; zero: there is room again.
+    /// A pending write has written this many bytes of the stream; zero: the transport is writable again.
     Wrote(usize),
-    /// A message came in.
+    /// A message was read.
     Read(Msg),
-    /// That was all for this round.
+    /// The end of a round of reads.
     ReadComplete,
-    /// The peer will send no more.
+    /// End-of-stream: the peer has finished sending.
     Eof,
-    /// The peer will send no more, noticed while reading is off: what it has sent before is still to be read.
-    /// Said once at most for each registration, and never after `Eof`.
+    /// The peer has finished sending, noticed while reading is off: data that it sent before may be unread.
+    /// Reported at most once per registration, and never after `Eof`.
     PeerFinished,
-    /// One read, or accept, failed; the next may not. Reading pauses.
+    /// A read or accept failed; a later one may not. Reads pause.
     ReadFailed(Error),
-    /// Something went wrong that leaves it as it was: a datagram was not received, or one that was sent
-    /// has not arrived.
+    /// An error that leaves the transport usable: a datagram was not received, or a sent one did not arrive.
     Notice(Error),
-    /// It is broken; or the connect that was pending has failed.
+    /// The transport is broken; or a pending connect has failed.
     Failed(Error),
-    /// It is closed, after a close that was pending.
+    /// A pending close has finished.
     Closed,
 }

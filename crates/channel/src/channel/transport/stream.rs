@@ -1,4 +1,4 @@
-//! The transport of a stream of bytes over the loop's driver.
+//! The transport for a stream of bytes over the loop's driver.
 
 use std::io;
 use std::net::Shutdown;
@@ -21,44 +21,44 @@ use crate::payload::{AncillaryMessage, Credentials};
 use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
-/// What is known of a socket that came connected: nothing.
+/// The kind of sockets that came connected, of which nothing else is known.
 static CONNECTED: SocketKind = SocketKind::new("stream");
 
-/// A stream of bytes over the driver of its loop: a connected socket, or one that is to be connected.
+/// A stream of bytes over the driver of the loop: a connected socket, or one to be connected.
 #[derive(Debug)]
 pub struct Stream {
     socket: DriverSocket<DialState>,
     kind: &'static SocketKind,
-    /// What is known before the channel is active, and kept by the channel from then on. A stream that a listener
-    /// has accepted has none of it, and no box.
+    /// Settings from before the channel is active; the channel keeps them from then on. Absent for a stream
+    /// that a listener has accepted.
     early: Option<Box<EarlySettings>>,
 }
 
-/// What is known of a stream before it is connected and registered.
+/// Settings of a stream from before it is connected and registered.
 #[derive(Debug, Default)]
 struct EarlySettings {
     peer: Option<Address>,
-    /// To be set when there is a socket to set them on.
+    /// Set when there is a socket.
     options: Vec<SocketOption>,
 }
 
-/// How a stream gets its socket: each attempt to connect has its own.
+/// How a stream gets its socket: each attempt to connect has one of its own.
 #[derive(Debug)]
 enum DialState {
     Idle(Arc<dyn SocketFactory>),
-    /// The driver is at it.
-    UnderWay(Token, Arc<dyn SocketFactory>),
+    /// The driver is connecting the socket.
+    Connecting(Token, Arc<dyn SocketFactory>),
 }
 
 impl Stream {
-    /// A stream that is to be connected, with sockets of this kind.
+    /// Creates a stream to be connected, with sockets of this factory.
     #[must_use]
     pub fn new(sockets: impl SocketFactory) -> Self {
         let kind = sockets.kind();
         Self::with(DriverSocket::Unopened(DialState::Idle(Arc::new(sockets))), kind)
     }
 
-    /// A stream that is connected, to this peer if that is known.
+    /// Creates a stream from a connected socket.
     #[must_use]
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
         let early =
@@ -66,13 +66,13 @@ impl Stream {
         Self { early, ..Self::with(DriverSocket::Detached(io), &CONNECTED) }
     }
 
-    /// The same, of a kind that is known.
+    /// Sets the kind of the socket.
     #[must_use]
     pub fn of_kind(self, kind: &'static SocketKind) -> Self {
         Self { kind, ..self }
     }
 
-    /// A stream that a listener has accepted. The new channel has its addresses.
+    /// Creates a stream that a listener has accepted. The new channel keeps its addresses.
     pub(in crate::channel) fn accepted(kind: &'static SocketKind, io: Io) -> Self {
         Self::with(DriverSocket::Detached(io), kind)
     }
@@ -81,7 +81,7 @@ impl Stream {
         Self { socket, kind, early: None }
     }
 
-    /// What an error of the socket means: that of an attempt to connect names the address.
+    /// Converts an error of the socket. The error of an attempt to connect names the address.
     fn broken(&self, error: io::Error) -> Error {
         match (&self.socket, self.early.as_deref()) {
             (DriverSocket::Unopened(_), Some(EarlySettings { peer: Some(remote), .. })) => {
@@ -122,54 +122,54 @@ impl Transport for Stream {
         true
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
         let early = &mut self.early;
-        let attach = |io| up.attach(io, Role::Stream, take_options(early));
+        let attach = |io| context.attach(io, Role::Stream, take_options(early));
         Ok(self.socket.register(attach)?.is_some())
     }
 
-    fn deregister(&mut self, up: &TransportContext) -> Result<(), Error> {
-        if let DriverSocket::Unopened(DialState::UnderWay(..)) = self.socket {
+    fn deregister(&mut self, context: &TransportContext) -> Result<(), Error> {
+        if let DriverSocket::Unopened(DialState::Connecting(..)) = self.socket {
             return Err(unsupported(self.name(), "leave its loop while it is being connected"));
         }
-        self.socket.deregister(up)
+        self.socket.deregister(context)
     }
 
     fn connect(
         &mut self,
-        up: &TransportContext,
+        context: &TransportContext,
         to: &ConnectTarget,
     ) -> Result<ConnectProgress, Error> {
         let DriverSocket::Unopened(DialState::Idle(sockets)) = &self.socket else {
             return Err(unsupported(self.name(), "be connected twice"));
         };
         let sockets = sockets.clone();
-        let attach = |io| up.attach(io, Role::Connecting(to.remote.clone()), Vec::new());
+        let attach = |io| context.attach(io, Role::Connecting(to.remote.clone()), Vec::new());
         let token = match sockets.dial(to, &self.early().options).and_then(attach) {
             Ok(token) => token,
-            // So says a Unix socket whose listener has as many waiting as it wants.
+            // EAGAIN: the backlog of a Unix listener is full.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Ok(ConnectProgress::Later);
             }
             Err(error) => return Err(cannot_connect(&to.remote, error)),
         };
-        self.socket = DriverSocket::Unopened(DialState::UnderWay(token, sockets));
+        self.socket = DriverSocket::Unopened(DialState::Connecting(token, sockets));
         self.early().peer = Some(to.remote.clone());
         Ok(ConnectProgress::Pending)
     }
 
     fn connected(&mut self, _: &TransportContext) {
-        if let DriverSocket::Unopened(DialState::UnderWay(token, _)) = self.socket {
+        if let DriverSocket::Unopened(DialState::Connecting(token, _)) = self.socket {
             self.socket = DriverSocket::Attached(token);
             take_options(&mut self.early);
         }
     }
 
-    fn abandon_connect(&mut self, up: &TransportContext) {
+    fn abandon_connect(&mut self, context: &TransportContext) {
         if let DriverSocket::Unopened(dial) = &mut self.socket
-            && let DialState::UnderWay(token, sockets) = dial
+            && let DialState::Connecting(token, sockets) = dial
         {
-            up.event_loop().detach(*token);
+            context.event_loop().detach(*token);
             *dial = DialState::Idle(sockets.clone());
             self.early().peer = None;
         }
@@ -177,21 +177,21 @@ impl Transport for Stream {
 
     fn set_option(
         &mut self,
-        up: Option<&TransportContext>,
+        context: Option<&TransportContext>,
         option: SocketOption,
     ) -> Result<(), Error> {
-        if let (DriverSocket::Unopened(DialState::UnderWay(token, _)), Some(up)) =
-            (&self.socket, up)
+        if let (DriverSocket::Unopened(DialState::Connecting(token, _)), Some(context)) =
+            (&self.socket, context)
         {
-            up.event_loop().set_option(*token, option)?; // And that of the next attempt, if there is one.
+            context.event_loop().set_option(*token, option)?; // Kept for the next attempt too.
         }
         let early = &mut self.early;
         let keep = |option| early.get_or_insert_default().options.push(option);
-        self.socket.set_option(up, option, keep)
+        self.socket.set_option(context, option, keep)
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.socket.set_read(up, plan);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.socket.set_read(context, plan);
     }
 
     fn on_driver_event(&mut self, _: &TransportContext, event: IoEvent) -> Option<TransportEvent> {
@@ -204,19 +204,19 @@ impl Transport for Stream {
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
             IoEvent::Failed(_, error) => TransportEvent::Failed(self.broken(error)),
-            _ => return None, // Not of a stream.
+            _ => return None, // Not an event of a stream.
         })
     }
 
     fn on_driver_detached(&mut self, token: Token, cause: Option<Error>) -> DetachOutcome {
         match &self.socket {
-            DriverSocket::Unopened(DialState::UnderWay(current, _)) if *current == token => {
+            DriverSocket::Unopened(DialState::Connecting(current, _)) if *current == token => {
                 match cause {
                     Some(cause) => DetachOutcome::Failed(cause),
                     None => DetachOutcome::Stale,
                 }
             }
-            socket if socket.is_known_by(token) => DetachOutcome::Closed(cause),
+            socket if socket.has_token(token) => DetachOutcome::Closed(cause),
             _ => DetachOutcome::Stale, // Of an attempt that was given up.
         }
     }
@@ -225,19 +225,19 @@ impl Transport for Stream {
         self.socket.token()
     }
 
-    fn write(&mut self, up: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
+    fn write(&mut self, context: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let token = match &self.socket {
             DriverSocket::Attached(token) => *token,
-            DriverSocket::Detached(_) => return Ok(Submit::Full), // Until it comes back to its loop.
+            DriverSocket::Detached(_) => return Ok(Submit::Full), // Until it is registered again.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
-            up.event_loop().write(token, outbound.bytes()) // Of a transport around this one, which names no token.
+            context.event_loop().write(token, outbound.bytes()) // For a transport that wraps this one and returns no token.
         } else if let Some(file) = outbound.file() {
-            up.event_loop().send_file(token, file)
+            context.event_loop().send_file(token, file)
         } else if let Some(ancillary) = outbound.ancillary() {
-            match up.event_loop().send_ancillary(token, ancillary) {
-                // It is about this one, and the stream is as it was.
+            match context.event_loop().send_ancillary(token, ancillary) {
+                // EINVAL concerns this message alone; the stream is intact.
                 Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
                     outbound.fail_next(Error::new(error));
                     return Ok(Submit::Done(0));
@@ -253,29 +253,29 @@ impl Transport for Stream {
         submitted
     }
 
-    fn shutdown(&mut self, up: &TransportContext, how: Shutdown) -> Result<(), Error> {
+    fn shutdown(&mut self, context: &TransportContext, how: Shutdown) -> Result<(), Error> {
         let token = self.attached("be shut down before it is connected and registered")?;
-        Ok(up.event_loop().shutdown(token, how)?)
+        Ok(context.event_loop().shutdown(token, how)?)
     }
 
-    fn close(&mut self, up: &TransportContext) -> Detach {
+    fn close(&mut self, context: &TransportContext) -> Detach {
         if let DriverSocket::Unopened(dial) = &mut self.socket {
-            if let DialState::UnderWay(token, sockets) = dial {
-                up.event_loop().detach(*token); // Nothing of an attempt is worth waiting for.
+            if let DialState::Connecting(token, sockets) = dial {
+                context.event_loop().detach(*token); // An attempt to connect is not waited for.
                 *dial = DialState::Idle(sockets.clone());
             }
             return Detach::Done;
         }
-        self.socket.close(up)
+        self.socket.close(context)
     }
 
     fn peer_address(&self) -> Option<Address> {
         self.early.as_ref()?.peer.clone()
     }
 
-    fn peer_credentials(&self, up: &TransportContext) -> Result<Credentials, Error> {
+    fn peer_credentials(&self, context: &TransportContext) -> Result<Credentials, Error> {
         let token = self.attached("tell who its peer is before it is connected and registered")?;
-        Ok(up.event_loop().peer_credentials(token)?)
+        Ok(context.event_loop().peer_credentials(token)?)
     }
 }
 

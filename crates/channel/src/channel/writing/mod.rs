@@ -1,4 +1,4 @@
-//! What goes out: the outbound buffer, and the writing itself (C07).
+//! Writing: the outbound buffer and the calls of the transport (C07).
 
 mod drop_queue;
 pub(crate) mod outbound;
@@ -25,38 +25,37 @@ use crate::event_loop::command::LoopCommand;
 use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Msg, Types};
 
-/// A flush that the transport keeps taking in parts ends after so many of them: others have their turn
-/// before the rest.
+/// Partial writes per flush. After that other channels run before the rest is written.
 const WRITE_SPINS: usize = 16;
 
-/// Whether the transport can be given something to write.
+/// Whether the transport can take a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WriteState {
     #[default]
     Free,
-    /// It has no room.
+    /// The transport is full (EAGAIN).
     Full,
-    /// A write is under way.
+    /// A write is in progress.
     Pending,
 }
 
-/// Whether a destructor of something that has left the outbound buffer is on the stack.
+/// Whether a destructor of a written message is on the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DropState {
     #[default]
-    No,
-    Yes,
-    /// Yes, and more has left the buffer meanwhile, to be dropped in the next round.
-    MoreCame,
+    Idle,
+    Dropping,
+    /// Yes, and more messages were written meanwhile; they are dropped in the next round.
+    MoreQueued,
 }
 
 impl ChannelCore {
-    /// A message is to be written; it has passed all handlers.
+    /// Writes a message that has passed all handlers.
     pub(crate) fn write(self: &Rc<Self>, msg: Msg, done: Completion) {
         if done.is_none() { self.write_unawaited(msg) } else { self.write_any(msg, done) }
     }
 
-    /// Writes a message that nobody waits for, and that has passed all handlers.
+    /// Writes a message without a completion that has passed all handlers.
     #[inline(always)]
     pub(crate) fn write_unawaited(self: &Rc<Self>, msg: Msg) {
         let is_open = self.lifecycle.get().is_open() && !self.is_output_over();
@@ -67,11 +66,11 @@ impl ChannelCore {
         }
     }
 
-    /// Bytes for a stream that takes them, and nobody waits for them.
+    /// Appends bytes without a completion to a stream that accepts them.
     #[inline(always)]
     fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
         let (size, high) = (bytes.len(), self.options().water_marks.high());
-        // No limit is below the high mark.
+        // The hard cap is not below the high water mark.
         if size > high.saturating_sub(self.total_pending()) {
             return self.write_any(bytes.into(), Completion::none());
         }
@@ -85,7 +84,7 @@ impl ChannelCore {
         let fits =
             size <= self.options().water_marks.hard_cap().saturating_sub(self.total_pending());
         let open = self.lifecycle.get().is_open() && !self.is_output_over();
-        if !(fits && open && self.accepts(&msg) && !self.is_lost_ancillary(&msg)) {
+        if !(fits && open && self.accepts(&msg) && !self.is_empty_ancillary(&msg)) {
             return self.refuse_write(msg, size, done);
         }
         self.outbound.borrow_mut().push(msg, size, done, self.transport_info.is_stream);
@@ -96,8 +95,8 @@ impl ChannelCore {
         self.transport_types().accepts.include(msg.type_id_of_value())
     }
 
-    /// Whether it is an ancillary message that would leave no trace in the stream.
-    fn is_lost_ancillary(&self, msg: &Msg) -> bool {
+    /// True for an ancillary message without bytes on a stream: the kernel would send nothing.
+    fn is_empty_ancillary(&self, msg: &Msg) -> bool {
         self.transport_info.is_stream
             && msg.get::<AncillaryMessage>().is_some_and(|ancillary| ancillary.bytes.is_empty())
     }
@@ -120,7 +119,7 @@ impl ChannelCore {
                 accepts: names.join(" or "),
             };
         }
-        if self.is_lost_ancillary(msg) {
+        if self.is_empty_ancillary(msg) {
             return ChannelError::EmptyAncillaryMessage;
         }
         let (pending, limit) = (self.total_pending(), self.options().water_marks.hard_cap());
@@ -130,8 +129,8 @@ impl ChannelCore {
     #[cold]
     fn refuse_write(self: &Rc<Self>, msg: Msg, size: usize, done: Completion) {
         let error = self.refusal_error(&msg, size);
-        // That a channel is closed, or its output, everybody learns; the rest is the program's fault, and
-        // is reported if nobody waits for it.
+        // Callers learn from other events that the channel is closed or its output shut down. Any other refusal
+        // is a mistake in the program, and is reported if the write has no future.
         let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);
         if done.is_none() && !expected {
             self.shared.report_refused_write(&error);
@@ -140,7 +139,7 @@ impl ChannelCore {
         drop_in_turn(msg);
     }
 
-    /// What was written is to be sent; this has passed all handlers.
+    /// Flushes; the request has passed all handlers.
     #[inline(always)]
     pub(crate) fn flush(self: &Rc<Self>) {
         if !self.lifecycle.get().is_open() {
@@ -159,7 +158,8 @@ impl ChannelCore {
         }
     }
 
-    /// What is not bytes, or is waited for, and may have been cancelled. Whether there is nothing to send.
+    /// Flushes messages with completions, which may have been cancelled, and messages that are not bytes.
+    /// Returns true if there is nothing to send.
     #[cold]
     fn flush_awaited(self: &Rc<Self>) -> bool {
         let cancelled = self.outbound.borrow_mut().flush();
@@ -171,25 +171,26 @@ impl ChannelCore {
                 .into_iter()
                 .for_each(|promise| self.drop_catching_panic("promise", promise));
         }
-        self.drop_written(); // Empty messages are never written.
+        self.drop_written(); // Empty messages are never given to the transport.
         self.outbound.borrow().is_empty()
     }
 
     // To the transport.
 
-    /// Writes what was flushed, if that is one chunk of bytes and the driver takes the whole of it, which is mostly so.
-    /// False if there is more to do: [`write_out`](Self::write_out) does it.
+    /// Writes the flushed bytes if they are one chunk and the driver takes all of it, which is the common case.
+    /// Returns false if something is left for [`write_out`](Self::write_out).
     ///
-    /// The driver is called and the chunk is dropped without a guard of their own: the caller has one, with no handler
-    /// on the stack, and tells by `dropping` whether a destructor panicked.
+    /// The call of the driver and the drop of the chunk have no panic guard of their own. The caller has one,
+    /// with no handler on the stack, and `drop_state` shows whether a destructor panicked.
     #[inline(always)]
     pub(in crate::channel) fn write_one_chunk(self: &Rc<Self>) -> bool {
         let Some(token) = self.stream_token() else { return false };
         let mut out = self.outbound.borrow_mut();
         let is_free = self.write_state.get() == WriteState::Free && self.is_active();
         let is_plain = !self.is_output_over() && !self.tracks_last_write.get();
-        // While a destructor of sent bytes is on the stack, the next ones are dropped after it.
-        if !is_free || !is_plain || !out.is_one_chunk() || self.drop_state.get() != DropState::No {
+        // While a destructor of written bytes is on the stack, the next bytes are dropped after it.
+        if !is_free || !is_plain || !out.is_one_chunk() || self.drop_state.get() != DropState::Idle
+        {
             return false;
         }
         let len = out.bytes().len();
@@ -199,7 +200,7 @@ impl ChannelCore {
                 drop(out);
                 self.here.counters().add_bytes_written(len);
                 self.remove_pending(len);
-                self.drop_state.set(DropState::Yes);
+                self.drop_state.set(DropState::Dropping);
                 drop(chunk);
                 self.end_dropping();
                 true
@@ -211,7 +212,7 @@ impl ChannelCore {
         }
     }
 
-    /// Hands what was flushed to the transport, as much as it takes.
+    /// Hands flushed messages to the transport, as many as it takes.
     #[inline(never)]
     pub(crate) fn write_out(self: &Rc<Self>) {
         self.try_write_out();
@@ -221,8 +222,9 @@ impl ChannelCore {
         self.drop_written();
     }
 
-    /// Drops what has left the buffer. The destructor may be the user's, and may write to this channel: what
-    /// that sends at once is dropped in the next round, so that neither the stack nor the loop is held.
+    /// Drops written messages. A destructor may be user code that writes to this channel: messages that are
+    /// written meanwhile are dropped in the next round, so that neither the stack grows nor the loop is
+    /// blocked.
     fn drop_written(self: &Rc<Self>) {
         if let Some(bytes) = self.begin_dropping() {
             self.drop_catching_panic("sent bytes", bytes);
@@ -230,18 +232,18 @@ impl ChannelCore {
         }
     }
 
-    /// Takes out the chunk that was all there was, which is mostly so, for the caller to drop. Whatever else there
-    /// is is dropped here.
+    /// Takes out the last written chunk for the caller to drop, if it is the only message to drop, which is the
+    /// common case. Otherwise drops all written messages.
     fn begin_dropping(self: &Rc<Self>) -> Option<Bytes> {
         let mut out = self.outbound.borrow_mut();
         let last = out.take_written_bytes();
-        if out.has_written() || self.drop_state.get() != DropState::No {
+        if out.has_written() || self.drop_state.get() != DropState::Idle {
             drop(out);
             self.drop_all_written(last);
             return None;
         }
         if last.is_some() {
-            self.drop_state.set(DropState::Yes);
+            self.drop_state.set(DropState::Dropping);
         }
         last
     }
@@ -251,12 +253,12 @@ impl ChannelCore {
         if let Some(bytes) = last {
             self.outbound.borrow_mut().discard(bytes.into());
         }
-        if self.drop_state.get() != DropState::No {
-            return self.drop_state.set(DropState::MoreCame);
+        if self.drop_state.get() != DropState::Idle {
+            return self.drop_state.set(DropState::MoreQueued);
         }
-        self.drop_state.set(DropState::Yes);
+        self.drop_state.set(DropState::Dropping);
         let mut list = self.outbound.borrow_mut().drop_queue().take();
-        // One guard for all of them, raised again after one that panics.
+        // One panic guard for all, renewed after a destructor that panics.
         while !list.is_empty() {
             let _ = catch_user_panic(UserCode::Destructor, "sent message", || list.drop_all());
         }
@@ -266,7 +268,7 @@ impl ChannelCore {
 
     #[inline]
     pub(in crate::channel) fn end_dropping(self: &Rc<Self>) {
-        if self.drop_state.replace(DropState::No) == DropState::MoreCame {
+        if self.drop_state.replace(DropState::Idle) == DropState::MoreQueued {
             self.mark_deferred(DeferredWork::FLUSH);
         }
     }
@@ -287,8 +289,8 @@ impl ChannelCore {
                 }
                 _ => {
                     let mut out = out;
-                    let written =
-                        self.with_transport(|transport, up| transport.write(up, &mut out));
+                    let written = self
+                        .with_transport(|transport, context| transport.write(context, &mut out));
                     self.after_write(out, written)
                 }
             };
@@ -311,7 +313,7 @@ impl ChannelCore {
         self.after_write(out, written)
     }
 
-    /// Counts what was written. True if nothing more is to be written now.
+    /// Counts written bytes. Returns true if nothing more can be written now.
     fn after_write(
         self: &Rc<Self>,
         out: RefMut<'_, Outbound>,
@@ -328,8 +330,8 @@ impl ChannelCore {
         true
     }
 
-    /// Something was flushed before there was a connection. If there is none any more it fails later, as
-    /// part of the end.
+    /// Fails messages that were flushed before the channel was connected. If it is no longer open, they fail as
+    /// part of the close.
     #[cold]
     fn fail_writes_before_connect(self: &Rc<Self>) {
         if self.lifecycle.get().is_open() {
@@ -339,7 +341,7 @@ impl ChannelCore {
         }
     }
 
-    /// The rest has its turn after what is queued now.
+    /// Continues the flush after the commands that are queued now.
     #[cold]
     fn write_out_later(self: &Rc<Self>) {
         let token = self.token();
@@ -347,23 +349,23 @@ impl ChannelCore {
             here.channels().with(token, |core| core.enter(|core| core.continue_writing()));
         });
         if self.here.sender().send(command).is_err() {
-            self.mark_deferred(DeferredWork::FLUSH); // The loop is about to end, and takes no commands any more.
+            self.mark_deferred(DeferredWork::FLUSH); // The loop is about to end and takes no commands.
         }
     }
 
-    /// It has come to its loop again: whether there is room is found out anew.
+    /// Forgets that the transport was full, after the channel was registered again: the next write finds out.
     pub(in crate::channel) fn clear_full_state(&self) {
         if self.write_state.get() == WriteState::Full {
             self.write_state.set(WriteState::Free);
         }
     }
 
-    /// Whether something that was flushed is still to be written.
+    /// True if flushed messages are still to be written.
     pub(in crate::channel) fn has_unwritten(&self) -> bool {
         self.write_state.get() != WriteState::Free || !self.outbound.borrow().is_empty()
     }
 
-    /// Whether more of what was flushed goes without the peer's help.
+    /// True if more flushed messages can be written without the peer reading first.
     pub(in crate::channel) fn can_continue_writing(&self) -> bool {
         match self.write_state.get() {
             WriteState::Free => !self.outbound.borrow().is_empty(),
@@ -372,7 +374,7 @@ impl ChannelCore {
         }
     }
 
-    /// There is room again, or a write that was under way has ended.
+    /// Handles that the transport is writable again, or that a write in progress has ended.
     pub(in crate::channel) fn on_wrote(self: &Rc<Self>, n: usize) {
         self.write_state.set(WriteState::Free);
         if n > 0 {
@@ -384,7 +386,7 @@ impl ChannelCore {
         self.write_out();
     }
 
-    /// Counts what has left the buffer.
+    /// Counts the messages that the transport has taken out of the buffer, and queues their completions.
     fn collect_written(self: &Rc<Self>, mut out: RefMut<'_, Outbound>) {
         if self.tracks_last_write.get() && out.take_has_progress() {
             self.cold.get_or_create().last_write = Some(self.here.now());
@@ -404,31 +406,30 @@ impl ChannelCore {
             if let Err(error) = &result
                 && done.is_none()
             {
-                self.shared.report_refused_write(error); // Otherwise nobody would learn of it.
+                self.shared.report_refused_write(error); // No completion would show the failure.
             }
             self.complete_later(done, result);
         }
     }
 
-    /// When something was last written; noted from the first time that this is asked, because the clock
-    /// is looked at for it.
+    /// Returns the time of the last write. Recorded from the first call on, because it costs reading the clock.
     pub(crate) fn last_write(&self) -> Option<Nanos> {
         self.tracks_last_write.set(true);
         self.cold.get().and_then(|cold| cold.last_write)
     }
 
-    /// False if a close finds nothing that was written and has not left, which is mostly so.
+    /// True unless the outbound buffer is empty, which is the common case at a close.
     pub(in crate::channel) fn has_writes_to_fail(&self) -> bool {
         !self.outbound.borrow().is_unused() || !self.writability.is_writable()
     }
 
-    /// Nothing of what waits will be written.
+    /// Fails all messages in the buffer.
     pub(in crate::channel) fn fail_writes(self: &Rc<Self>, error: &Error) {
         let waiting = self.outbound.take();
         self.fail_outbound(waiting, error);
     }
 
-    /// What was not flushed will not be written.
+    /// Fails all unflushed messages.
     pub(in crate::channel) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
         let held = self.outbound.borrow_mut().take_held();
         self.fail_outbound(held, error);
@@ -441,7 +442,7 @@ impl ChannelCore {
         self.drop_messages(failed.messages);
     }
 
-    /// One by one: a destructor that panics keeps none of the others.
+    /// Drops messages one by one, so that a destructor that panics does not leak the others.
     fn drop_messages(&self, messages: VecDeque<Msg>) {
         for msg in messages {
             self.drop_catching_panic(msg.type_name(), msg);

@@ -1,15 +1,15 @@
-//! What waits to be written (C07).
+//! The outbound buffer: messages that wait to be written (C07).
 //!
 //! ```text
-//!                   ◄─ flushed ─►◄─ held ──►
+//!                   ◄─ flushed ─►◄ unflushed ►
 //!   transport ◄──── a, b, c, d   e, f        ◄──── write
 //!                              ▲
 //!                              └ flush moves this mark to the end
 //! ```
 //!
-//! A write that was cancelled before it is flushed is left out; after that it cannot be cancelled.
-//! Nothing in here calls anybody: what is done is collected, and told later. What will not be written is
-//! handed out, too: a message's destructor is the user's, and runs where nothing is borrowed.
+//! A write that was cancelled before its flush is left out; after the flush it cannot be cancelled. The buffer
+//! calls no user code: completions are collected and run later, and messages that will not be written are
+//! handed out, because their destructors have to run where nothing is borrowed.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -27,22 +27,22 @@ use crate::driver::OutQueue;
 use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::{Completion, Message, Msg};
 
-/// What a channel has to write. A transport sees what was flushed: bytes if it writes a stream,
-/// messages if it writes messages.
+/// The outbound buffer of a channel. A transport sees what was flushed: bytes if it writes a stream, messages
+/// if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
-    /// For a transport that writes a stream: what is before the first file or ancillary message.
+    /// For a stream: the bytes before the first file or ancillary message.
     bytes: OutQueue,
-    /// How many bytes have left since this was last asked; files as what they weigh.
+    /// Pending bytes that were removed since this was last taken; a file counts as its constant pending size.
     removed: usize,
-    /// What a stream does without, as long as nobody waits for its writes and there are no files or ancillary messages:
-    /// the bytes say it all.
+    /// Completions, files and ancillary messages. Absent while a stream has none of them: then the bytes are
+    /// all there is.
     pending: Option<Box<PendingWrites>>,
-    /// Written, or refused by the transport, and not dropped yet.
+    /// Messages that were written, or refused by the transport, and not dropped yet.
     drop_queue: DropQueue,
 }
 
-/// Takes written bytes out of a queue that is not a single chunk which was written as a whole.
+/// Removes `n` written bytes, unless they are a single chunk that was written whole.
 #[inline(never)]
 fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQueue) {
     if bytes.is_all_of_several_chunks(n) {
@@ -52,28 +52,28 @@ fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQu
     }
 }
 
-/// Writes that were cancelled before they were flushed, to be dropped where nothing is borrowed.
+/// Writes that were cancelled before their flush. To be dropped where nothing is borrowed.
 #[derive(Default)]
 pub(crate) struct CancelledWrites {
-    /// How many bytes of them no longer wait.
+    /// The pending bytes of these writes.
     pub(crate) bytes: usize,
     pub(crate) messages: VecDeque<Msg>,
-    /// Their promises, which were completed by whoever cancelled.
+    /// The promises, which the cancel has completed.
     pub(crate) promises: Vec<Completion>,
 }
 
-/// What will not be written.
+/// Writes that failed.
 pub(crate) struct FailedWrites {
-    /// How many bytes no longer wait.
+    /// The pending bytes of these writes.
     pub(crate) bytes: usize,
     pub(crate) completions: CompletionResults,
     /// To be dropped where nothing is borrowed.
     pub(crate) messages: VecDeque<Msg>,
 }
 
-/// The transport's side.
+/// The transport's interface.
 impl Outbound {
-    /// Whether nothing is to be written now.
+    /// True if nothing is flushed.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -83,14 +83,14 @@ impl Outbound {
         }
     }
 
-    /// The bytes, for a transport that writes a stream: those before the next file or ancillary message.
+    /// Returns the flushed bytes of a stream, up to the next file or ancillary message.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> &OutQueue {
         &self.bytes
     }
 
-    /// For a transport that writes a stream: the file that is next. There are no bytes before it.
+    /// Returns the file that is next in a stream, if no bytes are before it.
     #[must_use]
     pub fn file(&self) -> Option<&FileRegion> {
         match self.pending.as_ref()?.parts.next(&self.bytes)? {
@@ -99,8 +99,8 @@ impl Outbound {
         }
     }
 
-    /// For a transport that writes a stream: the ancillary message that is next. There are no bytes before it. What is
-    /// passed goes with the first of its bytes, and is not there any more when some of them were written.
+    /// Returns the ancillary message that is next in a stream, if no bytes are before it. File descriptors go
+    /// with its first byte, and are no longer there once some of its bytes were written.
     #[must_use]
     pub fn ancillary(&self) -> Option<&AncillaryMessage> {
         match self.pending.as_ref()?.parts.next(&self.bytes)? {
@@ -109,10 +109,10 @@ impl Outbound {
         }
     }
 
-    /// So many of the bytes, or of the file or ancillary message that is next, were written.
+    /// Removes `n` written bytes, of the next bytes, file or ancillary message of a stream.
     ///
     /// # Panics
-    /// If there are fewer: a transport that claims to have written them is wrong.
+    /// If there are fewer: the transport claims to have written more than there was.
     #[inline]
     pub fn wrote(&mut self, n: usize) {
         let drop_queue = &mut self.drop_queue;
@@ -127,20 +127,19 @@ impl Outbound {
         }
     }
 
-    /// Takes the next message, for a transport that writes messages: it was written.
+    /// Removes the next message, for a transport that writes messages and has written it.
     pub fn take(&mut self) -> Option<Msg> {
         self.take_with_size().map(|(msg, _)| msg)
     }
 
-    /// The next messages, at most so many, for a transport that writes messages and looks at several of
-    /// them at once.
+    /// Returns the next messages, at most `max`, for a transport that writes several at once.
     pub fn messages(&self, max: usize) -> impl Iterator<Item = &Msg> {
         let flushed = self.pending.as_ref().map_or(0, |pending| pending.flushed_messages(max));
         let messages = self.pending.iter().flat_map(|pending| &pending.messages);
         messages.map(|(msg, _)| msg).take(flushed)
     }
 
-    /// So many messages were written.
+    /// Removes `n` written messages.
     pub fn sent(&mut self, n: usize) {
         for _ in 0..n {
             if let Some(msg) = self.take() {
@@ -149,21 +148,20 @@ impl Outbound {
         }
     }
 
-    /// Hands over a message that the transport has no use for, to be dropped when the transport has returned:
-    /// a message's destructor is the user's, and may call the channel, which lends itself to the transport
+    /// Takes a message that the transport does not need, to be dropped when the transport has returned. A
+    /// destructor is user code that may call the channel, and the channel is borrowed by the transport
     /// meanwhile.
     pub fn discard(&mut self, msg: Msg) {
         self.drop_queue.push(msg);
     }
 
-    /// The next message cannot be written, for this reason; the others may be. Of a stream it is the ancillary message
-    /// that is next.
+    /// Fails the next message with `error`, and no other. In a stream, that is the next ancillary message.
     pub fn fail_next(&mut self, error: Error) {
         let Some(pending) = &mut self.pending else { return };
         if pending.parts.is_ancillary_next(&self.bytes) {
-            pending.wrote(0); // What is empty and before it has been written.
+            pending.wrote(0); // Finishes empty messages before it.
         }
-        // Whoever waits for one message waits for no other.
+        // A completion belongs to one message.
         let (told, has_awaited) = (pending.completions.len(), pending.is_front_awaited());
         let refused = match pending.take_ancillary(&mut self.bytes) {
             Some(ancillary) => {
@@ -182,7 +180,7 @@ impl Outbound {
         }
     }
 
-    /// The same, with what it weighs.
+    /// Removes the next message, and returns it with its pending size.
     pub(crate) fn take_with_size(&mut self) -> Option<(Msg, usize)> {
         let pending = self
             .pending
@@ -207,9 +205,9 @@ impl Outbound {
     }
 }
 
-/// The channel's side.
+/// The channel's interface.
 impl Outbound {
-    /// Appends a message that weighs so much; as a part of a stream, if it is to be one.
+    /// Appends a message with a pending size of `left`; `as_stream` appends it to a stream.
     pub(crate) fn push(&mut self, msg: Msg, left: usize, done: Completion, as_stream: bool) {
         let pending = self.pending_mut();
         match msg.into_bytes() {
@@ -229,7 +227,7 @@ impl Outbound {
         }
     }
 
-    /// Appends bytes to a stream, for whose writing nobody waits.
+    /// Appends bytes without a completion to a stream.
     #[inline]
     pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
         if let Some(pending) = &mut self.pending {
@@ -239,7 +237,7 @@ impl Outbound {
         self.append(bytes);
     }
 
-    /// There is nothing to write, and a destructor to run.
+    /// Queues empty bytes to be dropped: there is nothing to write, but a destructor to run.
     #[cold]
     fn append_empty(&mut self, bytes: Bytes) {
         self.drop_queue.push(bytes.into());
@@ -256,7 +254,7 @@ impl Outbound {
         }
     }
 
-    /// From now on it is counted who waits for what.
+    /// Returns the pending writes, creating them if absent. From then on completions are tracked.
     fn pending_mut(&mut self) -> &mut PendingWrites {
         self.pending.get_or_insert_with(|| {
             let [flushed_run, held_run] =
@@ -265,7 +263,7 @@ impl Outbound {
         })
     }
 
-    /// Whether there is anything in it, flushed or not.
+    /// True if the buffer holds a message, flushed or not.
     pub(crate) fn holds_anything(&self) -> bool {
         match &self.pending {
             None => self.bytes.flushed_and_unflushed().iter().any(|(_, chunks)| *chunks > 0),
@@ -276,7 +274,7 @@ impl Outbound {
         }
     }
 
-    /// True if there is nothing in it, and nothing has left it that was not counted and dropped.
+    /// True if the buffer is empty, and everything removed from it was counted and dropped.
     pub(crate) fn is_unused(&self) -> bool {
         self.pending.is_none()
             && self.removed == 0
@@ -284,8 +282,8 @@ impl Outbound {
             && self.drop_queue.is_empty()
     }
 
-    /// The same as [`flush`](Self::flush), if it is bytes that nobody waits for and nothing else.
-    /// Whether that has led to nothing.
+    /// Flushes like [`flush`](Self::flush), if the buffer holds nothing but bytes without completions. Returns
+    /// true if nothing was flushed by this.
     #[inline]
     pub(crate) fn flush_bytes_only(&mut self) -> bool {
         if self.pending.is_none() {
@@ -294,7 +292,7 @@ impl Outbound {
         self.pending.is_some() || self.bytes.is_empty()
     }
 
-    /// Everything so far is to be written. What was cancelled falls out.
+    /// Flushes all messages. Returns the cancelled ones.
     pub(crate) fn flush(&mut self) -> Option<CancelledWrites> {
         let cancelled = if self.pending.is_some() { self.flush_more() } else { None };
         self.bytes.flush();
@@ -312,7 +310,7 @@ impl Outbound {
         cancelled
     }
 
-    /// Takes out what was held and has been cancelled; the rest can no longer be.
+    /// Removes unflushed messages that were cancelled. The others can no longer be cancelled.
     #[cold]
     fn take_cancelled(&mut self) -> CancelledWrites {
         let mut cancelled = CancelledWrites::default();
@@ -321,7 +319,7 @@ impl Outbound {
         let (mut stream, mut messages) = (parts.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
             let wanted = entry.done.begin();
-            // One of the two has them: a transport writes one kind.
+            // One of the two is empty: a transport writes a stream or messages.
             let parts = stream.by_ref().take(entry.run.pieces);
             let msgs = messages.by_ref().take(entry.run.pieces);
             if wanted {
@@ -339,7 +337,7 @@ impl Outbound {
         cancelled
     }
 
-    /// Puts back what was a part of the stream.
+    /// Appends a part of the stream again.
     fn append_again(&mut self, part: Msg) {
         match part.into_bytes() {
             Ok(bytes) => self.append(bytes),
@@ -349,7 +347,7 @@ impl Outbound {
         }
     }
 
-    /// Takes out all that was not flushed.
+    /// Removes and returns all unflushed messages.
     pub(crate) fn take_held(&mut self) -> Outbound {
         let pending = self.pending_mut();
         pending.move_runs_to_entries();
@@ -371,19 +369,20 @@ impl Outbound {
         Outbound { bytes, pending: Some(pending), ..Self::default() }
     }
 
-    /// True if one chunk of bytes was flushed that nobody waits for, and there is nothing else.
+    /// True if the buffer holds exactly one flushed chunk of bytes, without a completion, and nothing to drop.
     #[inline]
     pub(crate) fn is_one_chunk(&self) -> bool {
         self.pending.is_none() && self.bytes.is_one_chunk() && self.drop_queue.is_empty()
     }
 
-    /// Takes that chunk out: it was written.
+    /// Removes the only chunk after it was written.
     #[inline]
     pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
         self.bytes.take_one_chunk()
     }
 
-    /// Whether anything has left since this was last asked. To be asked before how much it was.
+    /// Returns true if anything was removed since the last call. To be called before
+    /// [`take_removed`](Self::take_removed).
     #[inline]
     pub(crate) fn take_has_progress(&mut self) -> bool {
         let has_progress =
@@ -391,7 +390,7 @@ impl Outbound {
         has_progress || self.removed > 0
     }
 
-    /// How many bytes no longer wait, and how many were written, since this was last asked.
+    /// Returns the pending bytes that were removed and the bytes that were written since the last call.
     #[inline]
     pub(crate) fn take_removed(&mut self) -> (usize, usize) {
         let left = mem::take(&mut self.removed);
@@ -402,44 +401,44 @@ impl Outbound {
         (left, left.wrapping_add(surplus))
     }
 
-    /// Whether somebody is to be told of what has left.
+    /// True if completions of removed messages are to be run.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| !pending.completions.is_empty())
     }
 
-    /// Whom to tell of what has left since this was last asked.
+    /// Returns the completions of messages that were removed since the last call.
     pub(crate) fn take_completions(&mut self) -> CompletionResults {
         self.pending.as_mut().map(|pending| mem::take(&mut pending.completions)).unwrap_or_default()
     }
 
-    /// Takes out the bytes that were all there was, if they were written. To be asked for before anything is
-    /// appended; the caller drops them where nothing is borrowed.
+    /// Takes out the last chunk, if it was written. To be called before anything is appended; the caller drops
+    /// it where nothing is borrowed.
     #[inline]
     pub(super) fn take_written_bytes(&mut self) -> Option<Bytes> {
         self.bytes.take_spent()
     }
 
-    /// True if something else has been written or refused, and is to be dropped.
+    /// True if other messages were written or refused, and are to be dropped.
     #[inline]
     pub(super) fn has_written(&self) -> bool {
         !self.drop_queue.is_empty()
     }
 
-    /// What else has been written or refused, for the caller to take out and to drop in the same way.
+    /// Returns the queue of written and refused messages, for the caller to empty.
     #[inline]
     pub(super) fn drop_queue(&mut self) -> &mut DropQueue {
         &mut self.drop_queue
     }
 
-    /// Takes out what was flushed: it will not be written.
+    /// Removes and returns all flushed messages, which will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
         let mut held = self.take_held();
         held.drop_queue = mem::take(&mut self.drop_queue);
         mem::replace(self, held)
     }
 
-    /// All of it has failed.
+    /// Fails all messages.
     pub(crate) fn fail(mut self, error: &Error) -> FailedWrites {
         self.pending_mut().move_runs_to_entries();
         let PendingWrites { parts, messages, entries, mut completions, .. } =

@@ -1,8 +1,8 @@
-//! Who waits for which write: what an outbound buffer keeps beside the bytes, once it has to.
+//! Completions of pending writes: what an outbound buffer keeps beside its bytes, once it has to.
 //!
 //! ```text
-//!   entries      [ a: somebody ] [ b, c: nobody ] [ d: somebody ]   flushed_run   held_run
-//!                ◄────── flushed ───────────────►                   nobody waits for what is behind
+//!   entries      [ a: completion ] [ b, c: none ] [ d: completion ]   flushed_run   held_run
+//!                ◄────── flushed ────────────────►                    no completions behind the entries
 //! ```
 
 use std::collections::VecDeque;
@@ -17,38 +17,37 @@ use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Message, Msg};
 use crate::queue_capacity::shrink_if_empty;
 
-/// Who waits for what of a channel's writes; and of a stream, what is not bytes.
+/// The completions of a channel's writes, in order; and the parts of a stream that are not bytes.
 #[derive(Default)]
 pub(super) struct PendingWrites {
-    /// Of a stream, and what follows them.
+    /// For a stream: files, ancillary messages, and the bytes behind them.
     pub(super) parts: StreamPieces,
-    /// What left with files and descriptors is so much more than they weighed; it wraps, if they weighed more.
+    /// Written bytes minus removed pending bytes, for files and file descriptors. Wraps if it is negative.
     pub(super) surplus: usize,
-    /// For a transport that writes messages: each with what it weighs. Asked once, where nothing is
-    /// borrowed.
+    /// For a transport that writes messages: each with its pending size, asked once, where nothing is borrowed.
     pub(super) messages: VecDeque<(Msg, usize)>,
-    /// Who waits for what, in the same order.
+    /// The writes, in the same order.
     pub(super) entries: VecDeque<PendingWrite>,
-    /// How many of the entries were flushed.
+    /// The number of flushed entries.
     pub(super) flushed: usize,
-    /// Behind all entries: what was flushed, then what is held. Nobody waits for these.
+    /// Behind all entries: flushed writes, then unflushed ones, all without completions.
     pub(super) flushed_run: WriteRun,
     pub(super) held_run: WriteRun,
-    /// Somebody waits for one of those that were not flushed, and could have cancelled it.
+    /// True if an unflushed write has a completion, and so may have been cancelled.
     pub(super) has_awaited: bool,
-    /// Something has left, if it weighs nothing too.
+    /// True if something was removed, even with a pending size of zero.
     pub(super) has_progress: bool,
-    /// Written, or failed, and to be told.
+    /// Results of writes that are done or failed, to be run.
     pub(super) completions: CompletionResults,
 }
 
-/// Messages in a row, as far as they are still to be written.
+/// Consecutive writes, as far as they are not written yet.
 #[derive(Clone, Copy, Default)]
 pub(super) struct WriteRun {
-    /// How many bytes of them are to be written, or how much they weigh; files of a stream weigh the same
-    /// until they are sent.
+    /// The bytes to be written, or the pending size. A file in a stream keeps its pending size until it is
+    /// sent.
     pub(super) left: usize,
-    /// How many chunks of bytes, files, or messages, they are.
+    /// The number of byte chunks, files or messages.
     pub(super) pieces: usize,
 }
 
@@ -59,24 +58,24 @@ impl WriteRun {
         self.pieces += other.pieces;
     }
 
-    /// One message is gone.
+    /// Removes one message.
     pub(super) fn take_piece(&mut self, size: usize) {
         self.left = self.left.saturating_sub(size);
         self.pieces -= 1;
     }
 }
 
-/// One message that somebody waits for, or several in a row that nobody does.
+/// One write with a completion, or consecutive writes without.
 pub(super) struct PendingWrite {
     pub(super) run: WriteRun,
     pub(super) done: Completion,
 }
 
-/// In the order of the writes; those that nobody waits for are not here.
+/// Completions with their results, in the order of the writes.
 pub(crate) type CompletionResults = VecDeque<(Completion, Result<(), Error>)>;
 
 impl PendingWrites {
-    /// How many messages are to be written now, as far as it matters.
+    /// Returns the number of flushed messages, at most `max`.
     pub(super) fn flushed_messages(&self, max: usize) -> usize {
         let mut flushed = 0;
         for entry in self.entries.iter().take(self.flushed) {
@@ -88,12 +87,12 @@ impl PendingWrites {
         max.min(flushed + self.flushed_run.pieces)
     }
 
-    /// Whether somebody waits for what is to be written next.
+    /// True if the next write has a completion.
     pub(super) fn is_front_awaited(&self) -> bool {
         self.flushed > 0 && self.entries.front().is_some_and(|entry| !entry.done.is_none())
     }
 
-    /// So much was written; how much lighter what is left is now.
+    /// Removes `n` written bytes. Returns the pending bytes that this has freed.
     pub(super) fn advance(
         &mut self,
         front: &mut OutQueue,
@@ -109,7 +108,7 @@ impl PendingWrites {
         freed
     }
 
-    /// Takes the ancillary message out that is next in a stream.
+    /// Removes the ancillary message that is next in a stream.
     pub(super) fn take_ancillary(&mut self, front: &mut OutQueue) -> Option<AncillaryMessage> {
         let ancillary = self.parts.take_ancillary(front)?;
         let freed = ancillary.size_hint();
@@ -163,15 +162,15 @@ impl PendingWrites {
         }
     }
 
-    /// Gives back the room that a burst has taken, if it is over.
+    /// Shrinks the queues after a burst.
     pub(super) fn shrink_if_empty(&mut self) {
         shrink_if_empty(&mut self.entries);
         shrink_if_empty(&mut self.messages);
         self.parts.shrink_if_empty();
     }
 
-    /// Puts what nobody waits for among the entries: something comes behind it that somebody waits for,
-    /// or it is to be taken apart.
+    /// Moves the runs without completions to the entries, because a write with a completion follows or because
+    /// they are to be split.
     pub(super) fn move_runs_to_entries(&mut self) {
         let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
         for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {

@@ -1,14 +1,14 @@
-//! What is among the bytes that a stream is to write, and is more than bytes: files and ancillary messages (C07, C13).
+//! Files and ancillary messages among the bytes of a stream (C07, C13).
 //!
 //! ```text
 //!   bytes ── piece, then its bytes ── piece, then its bytes ── …
 //!   ▲                 ▲
 //!   │                 └ move to the front when their piece was sent
-//!   └ what a driver is given, to be gathered in one write
+//!   └ given to the driver in one gathering write (writev)
 //! ```
 //!
-//! A driver is given bytes up to the next piece, then that piece. The bytes at the front are kept by whoever
-//! has these: a stream without files and ancillary messages is its bytes, and nothing else.
+//! A driver gets the bytes before the next piece, then that piece. The bytes at the front are kept by the owner
+//! of this queue: a stream without files and ancillary messages consists of its bytes alone.
 
 use std::collections::VecDeque;
 
@@ -23,27 +23,28 @@ use crate::queue_capacity::shrink_if_empty;
 #[derive(Default)]
 pub(super) struct StreamPieces {
     parts: VecDeque<PieceAndBytes>,
-    /// How many of the pieces may be sent; the others are held back until they are flushed.
+    /// The number of flushed pieces, which may be sent.
     released: usize,
 }
 
 struct PieceAndBytes {
     /// Not empty.
     piece: StreamPiece,
-    /// What follows it.
+    /// The bytes behind the piece.
     bytes: OutQueue,
 }
 
-/// What a driver is given by itself.
+/// A part of a stream that a driver sends in a call of its own.
 pub(super) enum StreamPiece {
-    /// It weighs the same until it is sent.
+    /// Its pending size stays the same until all of it is sent.
     File(FileRegion),
-    /// The piece weighs what is left of its bytes, and something for each descriptor until the first byte is sent.
+    /// Its pending size is the rest of its bytes, plus a constant for each file descriptor until the first byte
+    /// is sent.
     AncillaryMessage(AncillaryMessage),
 }
 
 impl StreamPiece {
-    /// The message, if it is one.
+    /// Converts a message, or returns it if it is neither a file nor an ancillary message.
     pub(super) fn of(msg: Msg) -> Result<Self, Msg> {
         match msg.take::<FileRegion>() {
             Ok(file) => Ok(StreamPiece::File(file)),
@@ -58,7 +59,7 @@ impl StreamPiece {
         }
     }
 
-    /// Notes that so many bytes of it were sent. Returns how much lighter it is.
+    /// Removes `n` sent bytes. Returns the pending bytes that this has freed.
     fn advance(&mut self, n: usize, drop_queue: &mut DropQueue) -> usize {
         match self {
             StreamPiece::File(file) => {
@@ -87,7 +88,7 @@ impl From<StreamPiece> for Msg {
 }
 
 impl StreamPieces {
-    /// The piece that is next, if it is one.
+    /// Returns the next piece, if no bytes are before it and it is flushed.
     pub(super) fn next(&self, front: &OutQueue) -> Option<&StreamPiece> {
         let part = self.parts.front().filter(|_| self.released > 0 && front.is_empty());
         part.map(|part| &part.piece)
@@ -97,7 +98,7 @@ impl StreamPieces {
         matches!(self.next(front), Some(StreamPiece::AncillaryMessage(_)))
     }
 
-    /// Takes the ancillary message out that is next: it will not be sent.
+    /// Removes the ancillary message that is next and will not be sent.
     pub(super) fn take_ancillary(&mut self, front: &mut OutQueue) -> Option<AncillaryMessage> {
         if !self.is_ancillary_next(front) {
             return None;
@@ -115,34 +116,34 @@ impl StreamPieces {
         Some(piece)
     }
 
-    /// Where bytes are appended.
+    /// Returns the queue that bytes are appended to.
     pub(super) fn last<'a>(&'a mut self, front: &'a mut OutQueue) -> &'a mut OutQueue {
         self.parts.back_mut().map_or(front, |part| &mut part.bytes)
     }
 
-    /// Appends a piece that is not to be sent yet, unless it is empty.
+    /// Appends an unflushed piece, unless it is empty.
     pub(super) fn hold(&mut self, piece: StreamPiece) {
         if !piece.is_empty() {
             self.parts.push_back(PieceAndBytes { piece, bytes: OutQueue::new() });
         }
     }
 
-    /// What was held back is to be written, as are the bytes at the front.
+    /// Flushes all pieces, and the bytes behind them.
     pub(super) fn release(&mut self) {
-        // What follows a piece that was released before may have been held back.
+        // The bytes behind a piece that was flushed before may be unflushed.
         let from = self.released.saturating_sub(1);
         self.parts.range_mut(from..).for_each(|part| part.bytes.flush());
         self.released = self.parts.len();
     }
 
-    /// Takes out what is held back; there too it is held.
+    /// Removes and returns what is unflushed; it stays unflushed there.
     pub(super) fn split_unflushed(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
         let parts = self.parts.split_off(self.released);
-        // Before a piece that is not held back nothing is.
+        // Nothing is unflushed before a flushed piece.
         (self.last(front).split_unflushed(), StreamPieces { parts, released: 0 })
     }
 
-    /// All of it, held back or not.
+    /// Returns all messages, flushed or not.
     pub(super) fn into_messages(self, front: OutQueue) -> impl Iterator<Item = Msg> {
         let parts = self.parts.into_iter().flat_map(|PieceAndBytes { piece, bytes }| {
             std::iter::once(Msg::from(piece)).chain(bytes.into_chunks().map(Msg::from))
@@ -150,8 +151,8 @@ impl StreamPieces {
         front.into_chunks().map(Msg::from).chain(parts)
     }
 
-    /// Takes the first `n` bytes out: they were written. What was written as a whole is in `drop_queue` then. Returns
-    /// how much lighter what is left is.
+    /// Removes `n` written bytes, and moves what was written whole to `drop_queue`. Returns the pending bytes
+    /// that this has freed.
     ///
     /// # Panics
     /// If there are fewer, before the next piece or in it.
@@ -178,7 +179,7 @@ impl StreamPieces {
         freed
     }
 
-    /// Gives back the room that a burst has taken, if it is over.
+    /// Shrinks the queue after a burst.
     pub(super) fn shrink_if_empty(&mut self) {
         shrink_if_empty(&mut self.parts);
     }
@@ -190,12 +191,13 @@ mod tests {
 
     use super::*;
 
-    /// The two of them, as a stream has them.
+    /// The bytes at the front and the pieces, as a stream has them.
     #[derive(Default)]
     struct Both(OutQueue, StreamPieces);
 
     impl Both {
-        /// Small letters are bytes, capitals are ancillary messages of one, digits are files of so many.
+        /// Creates a stream from letters: small letters are bytes, capitals are ancillary messages of one byte,
+        /// digits are files of that many bytes.
         fn of(what: &str) -> Self {
             let mut both = Self::default();
             both.hold(what);
@@ -245,7 +247,7 @@ mod tests {
             messages.collect()
         }
 
-        /// What a driver is given, one after the other, until there is nothing.
+        /// Returns what a driver gets, call by call.
         fn written(&mut self) -> Vec<String> {
             let mut written = Vec::new();
             loop {

@@ -1,19 +1,20 @@
-//! The word that counts the bytes on their way to a channel's loop, and remembers whether a thread elsewhere
-//! saw the channel full because of them (C07).
+//! The atomic word that counts bytes on their way to a channel's loop, and remembers whether another thread saw
+//! the channel full because of them (C07).
 //!
 //! ```text
-//!   top bit   WATCHED: another thread was told that there is no room
+//!   top bit   WATCHED: another thread has seen that there is no room
 //!   the rest  bytes of writes that were submitted and have not arrived
 //! ```
 //!
-//! # Whoever saw the channel full is told
+//! # A thread that saw the channel full gets an announcement
 //!
-//! Bytes that the loop itself counts as pending are its own affair: it notices when they exceed the high mark,
-//! and announces the writability afterwards. Bytes that are still on their way it may never see above the mark,
-//! for a handler may shrink or drop what arrives. So a thread that finds no room sets WATCHED and looks again, at
-//! the count that its read-modify-write replaced. If that still leaves no room because something is on its way,
-//! the arrival comes later in the order of the word, and the loop, which looks at the bit after each arrival,
-//! finds it and announces the writability. If nothing is on its way any more, the second look says so.
+//! The loop itself notices when the bytes that it counts as pending exceed the high water mark, and announces
+//! the writability afterwards. It may never see bytes that are still on their way above the mark, because a
+//! handler may shrink or drop what arrives. So a thread that finds no room sets WATCHED and checks again, with
+//! the count that its read-modify-write replaced. If there is still no room because something is on its way,
+//! then the arrival comes later in the modification order of the word, and the loop, which checks the bit after
+//! each arrival, finds it and announces the writability. If nothing is on its way any more, the second check
+//! returns true.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicUsize, Ordering};
@@ -22,11 +23,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const WATCHED: usize = 1 << (usize::BITS - 1);
 
-/// The largest count. A message may say that it weighs more; the rest of its weight is not counted.
+/// The largest count. A message may claim a larger size; the excess is not counted.
 const MAX_BYTES: usize = WATCHED - 1;
 
-/// Raised by whoever submits a write, lowered when that has arrived or is given up; watched by readers on any
-/// thread, and asked by the loop.
+/// Increased by the thread that submits a write, decreased on arrival or when the write is given up. Any thread
+/// may set WATCHED; the loop clears it.
 pub(crate) struct SubmittedBytes(AtomicUsize);
 
 impl SubmittedBytes {
@@ -39,7 +40,8 @@ impl SubmittedBytes {
         self.0.load(Ordering::Relaxed) & MAX_BYTES
     }
 
-    /// Adds the bytes of a write, if `may_add` allows it beside those before. Returns how many were counted.
+    /// Adds the bytes of a write, if `may_add` allows it beside the count so far. Returns the number of bytes
+    /// counted.
     pub(crate) fn add(&self, size: usize, mut may_add: impl FnMut(usize) -> bool) -> Option<usize> {
         let mut counted = 0;
         let added = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
@@ -50,23 +52,23 @@ impl SubmittedBytes {
         added.is_ok().then_some(counted)
     }
 
-    /// Takes off what [`add`](Self::add) has counted: it has arrived, or never will.
+    /// Subtracts what [`add`](Self::add) has counted: the write has arrived, or never will.
     pub(crate) fn remove(&self, counted: usize) {
         self.0.fetch_sub(counted, Ordering::Relaxed);
     }
 
-    /// Asks whether there is room, on another thread than the loop's. If not, the loop announces the
-    /// writability later.
+    /// Checks for room, on another thread than the loop's. After a `false` the loop announces the writability
+    /// later.
     pub(crate) fn check_room(&self, has_room: impl Fn(usize) -> bool) -> bool {
         has_room(self.bytes()) || has_room(self.watch())
     }
 
-    /// Marks that somebody saw no room. Returns the bytes on their way at that moment.
+    /// Marks that a thread saw no room. Returns the bytes on their way at that moment.
     fn watch(&self) -> usize {
         self.0.fetch_or(WATCHED, Ordering::Relaxed) & MAX_BYTES
     }
 
-    /// True if a thread elsewhere saw no room since this was asked last. On the loop, after each arrival.
+    /// Returns true if another thread saw no room since the last call. Called by the loop after each arrival.
     pub(crate) fn take_watched(&self) -> bool {
         let is_watched = self.0.load(Ordering::Relaxed) & WATCHED != 0;
         is_watched && self.0.fetch_and(MAX_BYTES, Ordering::Relaxed) & WATCHED != 0

@@ -1,6 +1,6 @@
-//! The water marks: how full a channel is, and whether it is writable (C07).
+//! Water marks: pending bytes, and whether the channel is writable (C07).
 //!
-//! Sums end at the end of the scale: a message may say that it weighs all there is.
+//! Sums saturate: a message may claim any size.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -10,15 +10,16 @@ use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::dispatch::event::WritabilityChanged;
 use crate::pipeline::slots::slot_list::HEAD;
 
-/// How full a channel is.
+/// Whether a channel is writable, and what was announced of it.
 #[derive(Debug)]
 pub(crate) struct Writability {
-    /// Handlers with too many writes waiting.
+    /// The number of handlers with too many waiting writes.
     overflowing_handlers: Cell<u32>,
     is_writable: Cell<bool>,
-    /// What the handlers were told last.
+    /// The writability that was last announced to the handlers.
     last_announced: Cell<bool>,
-    /// It was not writable since: whoever looked then waits to be told that it is again.
+    /// True if the writability has changed since the last announcement: whoever saw `false` meanwhile waits for
+    /// an announcement.
     has_changed: Cell<bool>,
 }
 
@@ -34,17 +35,18 @@ impl Default for Writability {
 }
 
 impl Writability {
-    /// Whether the handlers are to be told: what they were told last is no longer so, or was not so for
-    /// a while. A handler that stopped writing because of that would never go on.
+    /// Returns true if the writability is to be announced: it differs from the last announcement, or differed
+    /// for a while and is true again. Without the second case, a handler that stopped writing meanwhile would
+    /// never continue.
     pub(in crate::channel) fn take_announcement(&self) -> bool {
-        // Nothing has changed if it has not changed since.
+        // Without a change there is nothing to announce.
         self.has_changed.take() && {
             let writable = self.is_writable.get();
             self.last_announced.replace(writable) != writable || writable
         }
     }
 
-    /// True if the writability has changed since it was last announced, or was looked at to be announced.
+    /// True if the writability has changed since the last announcement.
     #[inline]
     pub(in crate::channel) fn has_changed(&self) -> bool {
         self.has_changed.get()
@@ -78,7 +80,7 @@ impl ChannelCore {
         self.check_low_mark();
     }
 
-    /// Bytes in the buffer, and in writes that wait at a busy handler (rule 6) or to be let in.
+    /// Returns the bytes in the buffer and in writes that wait at a busy handler (rule 6) or in deferred calls.
     #[inline]
     pub(in crate::channel) fn pending(&self) -> usize {
         self.shared.pending.load(Ordering::Relaxed)
@@ -89,7 +91,7 @@ impl ChannelCore {
         self.shared.set_pending(bytes);
     }
 
-    /// Everything that waits, including what other threads have submitted.
+    /// Returns all pending bytes, including those that other threads have submitted.
     pub(in crate::channel) fn total_pending(&self) -> usize {
         self.pending().saturating_add(self.shared.submitted())
     }
@@ -116,8 +118,8 @@ impl ChannelCore {
         }
     }
 
-    /// Announces the writability if another thread saw the channel full because of bytes that were on their way
-    /// and have arrived since: the loop may not have seen it full at all.
+    /// Announces the writability if another thread saw the channel full because of bytes that have arrived
+    /// since. The loop itself may not have seen it full.
     pub(crate) fn notify_watchers(self: &Rc<Self>) {
         if self.shared.submitted.take_watched() {
             self.writability.has_changed.set(true);
@@ -133,7 +135,7 @@ impl ChannelCore {
         self.mark_deferred(DeferredWork::WRITABILITY);
     }
 
-    /// Tells the handlers whether the channel is writable, if that has changed; then reading follows.
+    /// Announces a changed writability to the handlers, then pauses or resumes reads.
     #[cold]
     pub(in crate::channel) fn announce_writability(self: &Rc<Self>) {
         if self.writability.take_announcement() && self.lifecycle.get().is_open() {
@@ -142,14 +144,14 @@ impl ChannelCore {
         self.pause_or_resume_reads();
     }
 
-    /// Shows other threads whether it is. One whose output is over never is: whoever writes as long as it
-    /// is would never end.
+    /// Publishes the writability to other threads. A channel whose output is shut down is never writable, so
+    /// that loops that write while it is writable end.
     pub(in crate::channel) fn publish_writable(&self) {
         self.shared.set_writable(self.writability.is_writable.get() && !self.is_output_over());
     }
 
-    /// Whoever is told that it is not will be told when it is again: also if what is on its way from
-    /// other threads is all that is in the way.
+    /// Returns the writability. After a `false` it is announced when the channel is writable again, even if
+    /// only bytes on their way from other threads are in the way.
     pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
         self.check_high_mark();
         self.lifecycle.get().is_open()

@@ -157,7 +157,7 @@ fn assert_named_and_closed(what: &str, trigger: Trigger, times: usize) {
     let late = channel.write(1_u8);
     fixture.run();
     let error = late.join().expect_err("it is closed").to_string();
-    assert!(error.contains("`again` does not come to an end"), "{what}: {error}");
+    assert!(error.contains("`again` does not terminate"), "{what}: {error}");
     let reports = fixture.reports.take();
     assert!(reports.iter().any(|it| it.contains("`again`")), "{what}: {reports:?}");
     assert_eq!(channel.pending_bytes(), 0, "{what}");

@@ -278,7 +278,7 @@ fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
     std::thread::spawn(move || drop(afar.write_and_flush(5u32))).join().expect("it does not panic");
     fixture.run();
     let reports = fixture.reports.take();
-    let told = "an operation failed and its future was dropped, 1 so far: a message of type u32";
+    let told = "an operation failed whose future was dropped, 1 so far: a message of type u32";
     assert!(reports.len() == 1 && reports[0].contains(told), "{reports:?}");
     // From a handler's call, whose future is gone when the completion is told.
     fixture.on_loop(|channel| {

@@ -8,7 +8,7 @@ use waterwheel_executor::{Fault, Report, Reporter};
 use super::shared_state::{PLANNED_PANIC, RunState};
 
 /// What a channel says that closes because of a panic that somebody else has caught, and reported.
-const REPORTED_BEFORE: &str = "a panic that was caught, and reported, on its way";
+const REPORTED_BEFORE: &str = "a panic that was caught and reported before it reached the channel";
 
 /// What is wrong, in words.
 #[derive(Default)]
