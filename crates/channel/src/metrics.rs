@@ -78,8 +78,8 @@ struct CounterBlock {
     rebuilds: AtomicU64,
     /// When the loop began, and when its last turn ended. Time spent neither on events nor on tasks was spent
     /// waiting.
-    began: AtomicU64,
-    turned: AtomicU64,
+    started_at: AtomicU64,
+    last_turn_end: AtomicU64,
     in_io: AtomicU64,
     in_tasks: AtomicU64,
     events: AtomicU64,
@@ -120,8 +120,8 @@ impl Counters {
             waits: std::array::from_fn(|_| zero()),
             premature_series: zero(),
             rebuilds: zero(),
-            began: zero(),
-            turned: zero(),
+            started_at: zero(),
+            last_turn_end: zero(),
             in_io: zero(),
             in_tasks: zero(),
             events: zero(),
@@ -136,8 +136,8 @@ impl Counters {
 
     /// Records the time at which the loop begins to turn.
     pub(crate) fn set_start(&self, now: Nanos) {
-        self.0.began.store(now.0, Ordering::Relaxed);
-        self.0.turned.store(now.0, Ordering::Relaxed);
+        self.0.started_at.store(now.0, Ordering::Relaxed);
+        self.0.last_turn_end.store(now.0, Ordering::Relaxed);
     }
 
     /// Records a finished turn: fifteen instructions, in a turn of one or two thousand.
@@ -154,7 +154,7 @@ impl Counters {
         add(&counts.events, events);
         add(&counts.in_tasks, tasks_done.0 - io_done.0);
         add(&counts.lag[lag_bucket(tasks_done.0 - waited.0)], 1);
-        counts.turned.store(tasks_done.0, Ordering::Relaxed);
+        counts.last_turn_end.store(tasks_done.0, Ordering::Relaxed);
     }
 
     /// Adds to the number of polls of futures.
@@ -198,7 +198,7 @@ impl Counters {
         let waits = |cause: WakeCause| get(&counts.waits[cause as usize]);
         let time = |counter: &AtomicU64| Duration::from_nanos(get(counter));
         let (in_io, in_tasks) = (time(&counts.in_io), time(&counts.in_tasks));
-        let total = time(&counts.turned).saturating_sub(time(&counts.began));
+        let total = time(&counts.last_turn_end).saturating_sub(time(&counts.started_at));
         LoopMetrics {
             turns: executor.turns,
             wake_ups_by_io: waits(WakeCause::Io),

@@ -77,11 +77,11 @@ impl OutQueue {
     #[inline]
     pub(crate) fn flush(&mut self) {
         self.len += std::mem::take(&mut self.unflushed_bytes);
-        self.flushed_chunks = self.count();
+        self.flushed_chunks = self.chunk_count();
     }
 
     #[inline]
-    fn count(&self) -> usize {
+    fn chunk_count(&self) -> usize {
         let rest = self.rest.as_ref().map_or(0, |rest| rest.chunks.len());
         usize::from(self.first.is_some()) + rest
     }
@@ -90,11 +90,11 @@ impl OutQueue {
     pub(crate) fn flushed_and_unflushed(&self) -> [(usize, usize); 2] {
         [
             (self.len, self.flushed_chunks),
-            (self.unflushed_bytes, self.count() - self.flushed_chunks),
+            (self.unflushed_bytes, self.chunk_count() - self.flushed_chunks),
         ]
     }
 
-    fn next_first(&mut self) -> Option<Bytes> {
+    fn pop_rest(&mut self) -> Option<Bytes> {
         self.rest.as_mut()?.chunks.pop_front()
     }
 
@@ -105,7 +105,7 @@ impl OutQueue {
         let rest = rest.map(|chunks| Box::new(Rest { chunks }));
         let unflushed_bytes = std::mem::take(&mut self.unflushed_bytes);
         let mut split = OutQueue { rest, unflushed_bytes, ..OutQueue::new() };
-        split.first = if self.flushed_chunks == 0 { self.first.take() } else { split.next_first() };
+        split.first = if self.flushed_chunks == 0 { self.first.take() } else { split.pop_rest() };
         split
     }
 
@@ -212,7 +212,11 @@ impl OutQueue {
 
     #[inline(never)]
     fn advance_by_chunks(&mut self, mut n: usize, spent: &mut dyn FnMut(Bytes)) {
-        assert!(n <= self.len, "{n} bytes written of {}", self.len);
+        assert!(
+            n <= self.len,
+            "the driver reported {n} bytes written, but only {} were queued",
+            self.len
+        );
         self.len -= n;
         while self.flushed_chunks > 0
             && let Some(first) = &mut self.first
@@ -222,7 +226,7 @@ impl OutQueue {
                 return;
             }
             n -= first.len();
-            let next = self.next_first();
+            let next = self.pop_rest();
             if let Some(whole) = std::mem::replace(&mut self.first, next) {
                 spent(whole);
             }
@@ -249,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_leaves_in_order_across_chunks() {
+    fn advance_removes_written_bytes_across_chunks() {
         for n in 0..=6 {
             let mut queue = queue();
             queue.advance(n);
@@ -259,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_not_to_be_written_yet() {
+    fn unflushed_chunks_are_not_written() {
         let mut queue = queue();
         queue.push_unflushed(Bytes::from_static(b"later"));
         queue.push_unflushed(Bytes::new());
@@ -271,25 +275,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_taken_out_wherever_the_mark_is() {
-        for released in 0..=4 {
+    fn split_unflushed_works_at_every_position() {
+        for flushed in 0..=4 {
             let mut queue = OutQueue::new();
             let chunks = [&b"a"[..], b"b", b"c", b"d"];
-            let (flushed, held) = chunks.split_at(released);
-            flushed.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
-            held.iter().for_each(|chunk| queue.push_unflushed(Bytes::from_static(chunk)));
+            let (before, after) = chunks.split_at(flushed);
+            before.iter().for_each(|chunk| queue.push(Bytes::from_static(chunk)));
+            after.iter().for_each(|chunk| queue.push_unflushed(Bytes::from_static(chunk)));
             let rest = queue.split_unflushed();
-            assert_eq!(
-                (queue.len(), rest.unflushed_bytes, rest.len()),
-                (released, 4 - released, 0)
-            );
+            assert_eq!((queue.len(), rest.unflushed_bytes, rest.len()), (flushed, 4 - flushed, 0));
             let all: Vec<u8> = queue.into_chunks().chain(rest.into_chunks()).flatten().collect();
-            assert_eq!(all, b"abcd", "after {released}");
+            assert_eq!(all, b"abcd", "after {flushed}");
         }
     }
 
     #[test]
-    fn slices_begin_at_the_front_and_skip_what_is_empty() {
+    fn fill_starts_at_the_front_and_skips_empty_chunks() {
         let queue = queue();
         let mut slices = [IoSlice::new(b""); 2];
         assert_eq!(queue.fill(&mut slices), 2);
@@ -299,8 +300,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "7 bytes written of 6")]
-    fn more_than_there_is_cannot_have_been_written() {
+    #[should_panic(expected = "reported 7 bytes written, but only 6 were queued")]
+    fn advancing_beyond_the_end_panics() {
         queue().advance(7);
     }
 }

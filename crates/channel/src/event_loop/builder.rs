@@ -14,7 +14,7 @@ use waterwheel_executor::{
 use crate::driver::{Driver, OpenDriver};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::group::EventLoopGroup;
-use crate::event_loop::handle::Attachment;
+use crate::event_loop::handle::LoopAttachment;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::loop_pool::LoopPool;
 use crate::event_loop::manual::ManualEventLoop;
@@ -310,10 +310,10 @@ impl LoopOptions {
         let pause = TokenPark::new(clock.clone());
         let waker = Arc::new(LoopWaker::new(driver.waker(), pause.unparker()));
         let counters = Arc::new(Counters::new());
-        let attachment = Attachment {
+        let attachment = LoopAttachment {
             driver_name: driver.name(),
             counters: counters.clone(),
-            drained: OnceLock::new(),
+            drain_outcome: OnceLock::new(),
         };
         let builder = builder.never_block().clock(clock).attach(Arc::new(attachment));
         Ok((LoopParts { driver, pause, waker, counters }, builder))

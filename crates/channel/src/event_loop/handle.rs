@@ -51,15 +51,15 @@ pub struct EventLoop {
 
 /// The part of a loop that its handles share.
 #[derive(Debug)]
-pub(crate) struct Attachment {
+pub(crate) struct LoopAttachment {
     pub(crate) driver_name: &'static str,
     pub(crate) counters: Arc<Counters>,
     /// The future of the first drain that was requested.
-    pub(crate) drained: OnceLock<SharedFuture<Drained>>,
+    pub(crate) drain_outcome: OnceLock<SharedFuture<Drained>>,
 }
 
 /// The load of a loop is the number of its channels: they last, and each of them causes work.
-impl ExecutorAttachment for Attachment {
+impl ExecutorAttachment for LoopAttachment {
     fn load(&self) -> usize {
         self.counters.channel_count()
     }
@@ -104,14 +104,14 @@ impl EventLoop {
         }
     }
 
-    pub(crate) fn drained(&self) -> &OnceLock<SharedFuture<Drained>> {
+    pub(crate) fn drain_outcome(&self) -> &OnceLock<SharedFuture<Drained>> {
         match self.attachment() {
-            Some(attachment) => &attachment.drained,
+            Some(attachment) => &attachment.drain_outcome,
             None => unreachable!("every event loop is built with an attachment"),
         }
     }
 
-    fn attachment(&self) -> Option<&Attachment> {
+    fn attachment(&self) -> Option<&LoopAttachment> {
         let attached: &dyn Any = &**self.executor.attachment()?;
         attached.downcast_ref()
     }

@@ -43,7 +43,7 @@ pub struct TooManyChannels {
 /// have weak references.
 pub(crate) struct LoopPool {
     options: LoopOptions,
-    max: Option<usize>,
+    max_leases: Option<usize>,
     state: Mutex<PoolState>,
 }
 
@@ -57,10 +57,10 @@ struct PoolState {
 
 impl LoopPool {
     /// Creates the pool of a group that is about to be built.
-    pub(crate) fn new(options: LoopOptions, max: Option<usize>) -> Arc<Self> {
+    pub(crate) fn new(options: LoopOptions, max_leases: Option<usize>) -> Arc<Self> {
         Arc::new_cyclic(|own: &Weak<Self>| {
             let options = LoopOptions { loop_pool: Some(own.clone()), ..options };
-            Self { options, max, state: Mutex::default() }
+            Self { options, max_leases, state: Mutex::default() }
         })
     }
 
@@ -71,7 +71,7 @@ impl LoopPool {
 
     /// Adds the loops that the group begins with.
     pub(crate) fn add_idle(&self, loops: impl Iterator<Item = EventLoop>) {
-        self.lock().idle.extend(loops.map(|it| it.sender()));
+        self.lock().idle.extend(loops.map(|event_loop| event_loop.sender()));
     }
 
     /// Leases an idle loop of `group`, or a new one. `group` is the group that this pool is attached to.
@@ -103,23 +103,23 @@ impl LoopPool {
         self: &Arc<Self>,
         id: ExecutorId,
     ) -> Result<Option<LoopLease>, TooManyChannels> {
-        let at = |loops: &PoolState| loops.idle.iter().position(|idle| idle.id() == id);
-        if at(&self.lock()).is_none() {
+        let position = |state: &PoolState| state.idle.iter().position(|idle| idle.id() == id);
+        if position(&self.lock()).is_none() {
             return Ok(None);
         }
         let mut lease = self.reserve_lease()?;
-        let mut loops = self.lock();
-        lease.event_loop = at(&loops).map(|at| loops.idle.remove(at));
-        drop(loops);
+        let mut state = self.lock();
+        lease.event_loop = position(&state).map(|position| state.idle.remove(position));
+        drop(state);
         Ok(Some(lease).filter(|lease| lease.event_loop.is_some()))
     }
 
     fn reserve_lease(self: &Arc<Self>) -> Result<LoopLease, TooManyChannels> {
-        let mut loops = self.lock();
-        match self.max {
-            Some(max) if loops.leased >= max => Err(TooManyChannels { max }),
+        let mut state = self.lock();
+        match self.max_leases {
+            Some(max) if state.leased >= max => Err(TooManyChannels { max }),
             _ => {
-                loops.leased += 1;
+                state.leased += 1;
                 Ok(LoopLease { pool: self.clone(), event_loop: None })
             }
         }
@@ -140,15 +140,17 @@ pub(crate) struct LoopLease {
 impl LoopLease {
     /// Returns the leased loop.
     fn event_loop(&self) -> Option<EventLoop> {
-        self.event_loop.as_ref().map(|it| EventLoop::new(it.executor()))
+        self.event_loop.as_ref().map(|event_loop| EventLoop::new(event_loop.executor()))
     }
 }
 
 impl Drop for LoopLease {
     fn drop(&mut self) {
-        let mut loops = self.pool.lock();
-        loops.leased -= 1;
-        loops.idle.extend(self.event_loop.take().filter(|it| !it.is_shutting_down()));
+        let mut state = self.pool.lock();
+        state.leased -= 1;
+        state
+            .idle
+            .extend(self.event_loop.take().filter(|event_loop| !event_loop.is_shutting_down()));
     }
 }
 

@@ -83,7 +83,7 @@ impl ManualEventLoop {
 
     /// True if the loop has terminated.
     #[must_use]
-    pub fn is_over(&self) -> bool {
+    pub fn is_terminated(&self) -> bool {
         self.executor.is_terminated()
     }
 

@@ -121,11 +121,11 @@ impl Future for Sleep {
             entry.is_on(&here) && sleepers.update_waker(entry.sleeper, context)
         });
         if !still_waits {
-            let elsewhere = self.entry.take();
+            let old_entry = self.entry.take();
             self.entry = sleepers.add(&here, deadline, context.waker().clone());
             self.has_yielded = true;
-            if let Some(elsewhere) = elsewhere {
-                elsewhere.cancel(Some(&here));
+            if let Some(old_entry) = old_entry {
+                old_entry.cancel(Some(&here));
             }
         }
         Poll::Pending

@@ -142,11 +142,14 @@ fn l11_the_shutdown_after_a_drain_uses_the_given_quiet_period_and_timeout() {
     let drained = fixture.event_loop().drain(options);
     fixture.run();
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));
-    assert!(fixture.event_loop().is_shutting_down() && !fixture.is_over(), "the quiet period");
+    assert!(
+        fixture.event_loop().is_shutting_down() && !fixture.is_terminated(),
+        "the quiet period"
+    );
     fixture.advance(3 * SECOND - Duration::from_nanos(1));
-    assert!(!fixture.is_over());
+    assert!(!fixture.is_terminated());
     fixture.advance(Duration::from_nanos(1));
-    assert!(fixture.is_over());
+    assert!(fixture.is_terminated());
 }
 
 #[test]
@@ -157,7 +160,7 @@ fn l11_a_drain_without_pending_work_ends_the_loop_without_the_clock_moving() {
         let drained = fixture.event_loop().drain(options);
         fixture.run();
         assert_eq!(outcome_of(&drained), Some(Drained::Complete));
-        assert!(fixture.is_over() && !idle.is_open(), "{options:?} has no quiet period");
+        assert!(fixture.is_terminated() && !idle.is_open(), "{options:?} has no quiet period");
     }
 }
 
@@ -194,7 +197,7 @@ fn l11_a_shutdown_ends_a_drain_at_once() {
     fixture.shut_down();
     fixture.run();
     assert_eq!(outcome_of(&drained), Some(Drained::CutShort { channels: 1 }));
-    assert!(fixture.is_over() && !channel.is_open());
+    assert!(fixture.is_terminated() && !channel.is_open());
     assert_eq!(log.take(), ["draining, 10s left", "inactive"]);
 }
 
@@ -237,7 +240,7 @@ fn l11_a_loop_that_is_shut_down_is_not_drained() {
     assert!(is::<LoopShutDown>(&refused(&fixture)));
     assert!(!fixture.event_loop().is_draining());
     fixture.run();
-    assert!(fixture.is_over() && is::<LoopShutDown>(&refused(&fixture)));
+    assert!(fixture.is_terminated() && is::<LoopShutDown>(&refused(&fixture)));
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn l11_a_draining_loop_refuses_channels_and_says_why() {
     drop(peer);
     drop(hold);
     fixture.run();
-    assert!(fixture.is_over());
+    assert!(fixture.is_terminated());
     let refused = fixture.event_loop().register(local::pair().0);
     assert!(!is::<LoopDraining>(&fixture.outcome(refused).unwrap_err()), "it is shut down");
 }

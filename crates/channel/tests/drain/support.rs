@@ -52,7 +52,7 @@ impl DrainFixture {
 
     /// Runs until there is nothing left to do.
     pub(crate) fn run(&mut self) {
-        while !self.bench.hand.is_over() {
+        while !self.bench.hand.is_terminated() {
             self.bench.turn();
             if self.bench.hand.is_idle() {
                 return;
@@ -60,8 +60,8 @@ impl DrainFixture {
         }
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        self.bench.hand.is_over()
+    pub(crate) fn is_terminated(&self) -> bool {
+        self.bench.hand.is_terminated()
     }
 
     /// Moves the clock, and runs what is due then.

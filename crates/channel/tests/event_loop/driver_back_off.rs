@@ -80,7 +80,7 @@ fn l03_tasks_timers_and_futures_are_served_in_a_pause() {
     assert_eq!(bench.waits(), waits, "the pause lasted all the while");
     let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.turns(2);
-    assert!(bench.hand.is_over(), "and a shutdown is");
+    assert!(bench.hand.is_terminated(), "and a shutdown is");
 }
 
 #[test]

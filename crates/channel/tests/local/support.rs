@@ -56,7 +56,7 @@ impl LocalFixture {
 
     /// One turn of every loop.
     pub(crate) fn turn(&mut self) {
-        for bench in self.benches.iter_mut().filter(|bench| !bench.hand.is_over()) {
+        for bench in self.benches.iter_mut().filter(|bench| !bench.hand.is_terminated()) {
             bench.turn();
         }
     }

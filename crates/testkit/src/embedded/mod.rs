@@ -322,7 +322,7 @@ impl Embedded {
 
     /// Runs what there is to do: tasks, futures, timers that are due.
     pub fn run(&mut self) {
-        while !self.event_loop.is_over() {
+        while !self.event_loop.is_terminated() {
             self.event_loop.turn(Some(Duration::ZERO));
             if self.event_loop.is_idle() {
                 return;

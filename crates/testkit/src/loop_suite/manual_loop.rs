@@ -75,7 +75,7 @@ pub fn l12_a_loop_that_is_over_does_nothing(drivers: &dyn OpenDriver) {
     let ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.until_over();
     assert_eq!(accepted.join().unwrap(), 1);
-    assert!(bench.hand.is_over() && ended.is_done() && event_loop.is_terminated());
+    assert!(bench.hand.is_terminated() && ended.is_done() && event_loop.is_terminated());
     assert!(!bench.hand.turn(None) && !bench.turn());
     bench.hand.run_for(PATIENCE);
     assert!(bench.hand.on_loop(|_| ()).is_none());

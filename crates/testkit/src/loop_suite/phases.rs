@@ -119,7 +119,7 @@ pub fn l03_a_loop_that_cannot_wait_still_shuts_down(drivers: &dyn OpenDriver) {
     let ran = bench.event_loop().submit(|| ()).unwrap();
     let ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.turns(5);
-    assert!(ran.is_done() && bench.hand.is_over() && ended.is_done());
+    assert!(ran.is_done() && bench.hand.is_terminated() && ended.is_done());
 }
 
 /// The ratio is checked, and the error says what was asked for.

@@ -155,7 +155,7 @@ pub fn l09_tail_tasks_do_not_keep_a_shutdown_from_ending(drivers: &dyn OpenDrive
     bench.turns(3);
     let ended = bench.event_loop().shutdown();
     bench.turns(3);
-    assert!(ended.is_done() && bench.hand.is_over());
+    assert!(ended.is_done() && bench.hand.is_terminated());
 }
 
 /// What was accepted runs, even if the loop never turns.

@@ -17,7 +17,7 @@ use waterwheel_executor::{Nanos, TimerKey};
 
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::consensus::ConfirmationRound;
-use crate::event_loop::drain::{Drain, Drained};
+use crate::event_loop::drain::{DrainRequest, Drained};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::token::Token;
 
@@ -40,7 +40,7 @@ pub(crate) trait Drainable {
 pub(crate) struct CurrentDrain(RefCell<Option<ActiveDrain>>);
 
 struct ActiveDrain {
-    drain: Drain,
+    request: DrainRequest,
     timer: Option<TimerKey>,
     /// A channel that was busy at the last check.
     busy: Option<Token>,
@@ -64,15 +64,15 @@ impl LocalLoop {
         self.current_drain().is_active() && !self.is_closing()
     }
 
-    pub(crate) fn begin_drain(&self, drain: Drain) {
+    pub(crate) fn begin_drain(&self, request: DrainRequest) {
         if self.is_closing() {
-            return drain
+            return request
                 .finish(Drained::CutShort { channels: self.hosted_channels().count_busy() });
         }
-        let deadline = drain.deadline;
+        let deadline = request.deadline;
         let overdue = LoopCommand::new(Self::on_drain_deadline);
         let timer = self.sender().send_at(deadline, overdue).ok();
-        let active = ActiveDrain { drain, timer, busy: None, has_voted_idle: false, round: None };
+        let active = ActiveDrain { request, timer, busy: None, has_voted_idle: false, round: None };
         *self.current_drain().0.borrow_mut() = Some(active);
         self.hosted_channels().begin_drain(deadline);
     }
@@ -97,11 +97,11 @@ impl LocalLoop {
         if self.is_closing() {
             return; // The shutdown cuts the drain short.
         }
-        let over = match self.current_drain().0.borrow_mut().as_mut() {
+        let is_complete = match self.current_drain().0.borrow_mut().as_mut() {
             Some(active) => active.vote(self),
             None => false,
         };
-        if over {
+        if is_complete {
             self.end_drain(Drained::Complete);
         }
     }
@@ -120,12 +120,12 @@ impl LocalLoop {
         }
     }
 
-    fn end_drain(&self, how: Drained) {
+    fn end_drain(&self, outcome: Drained) {
         let Some(active) = self.current_drain().0.take() else { return };
         if let Some(timer) = active.timer {
             drop(self.sender().take_back(timer));
         }
-        active.drain.finish(how);
+        active.request.finish(outcome);
     }
 }
 
@@ -136,13 +136,13 @@ impl ActiveDrain {
         self.busy = here.hosted_channels().find_busy(self.busy);
         if self.busy.is_some() {
             if std::mem::take(&mut self.has_voted_idle) {
-                self.drain.voter.vote_busy();
+                self.request.voter.vote_busy();
             }
             return false;
         }
         if std::mem::replace(&mut self.has_voted_idle, true) && round.is_none() {
             return false;
         }
-        self.drain.voter.vote_idle(round)
+        self.request.voter.vote_idle(round)
     }
 }

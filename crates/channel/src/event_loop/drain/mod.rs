@@ -35,8 +35,8 @@ pub const DEFAULT_DRAIN_TIME: Duration = Duration::from_secs(10);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrainOptions {
-    time: Duration,
-    quiet: Duration,
+    time_limit: Duration,
+    quiet_period: Duration,
     timeout: Duration,
 }
 
@@ -46,7 +46,7 @@ impl DrainOptions {
     /// [`DEFAULT_SHUTDOWN_TIMEOUT`].
     #[must_use]
     pub fn within(time: Duration) -> Self {
-        Self { time, quiet: Duration::ZERO, timeout: DEFAULT_SHUTDOWN_TIMEOUT }
+        Self { time_limit: time, quiet_period: Duration::ZERO, timeout: DEFAULT_SHUTDOWN_TIMEOUT }
     }
 
     /// Sets the quiet period and the timeout of the shutdown that follows.
@@ -57,7 +57,7 @@ impl DrainOptions {
         if timeout < quiet {
             return Err(InvalidShutdown { quiet, timeout });
         }
-        Ok(Self { quiet, timeout, ..self })
+        Ok(Self { quiet_period: quiet, timeout, ..self })
     }
 }
 
@@ -136,7 +136,7 @@ pub struct LoopDraining;
 
 /// A requested drain, on its way to the loop and while it is active. If it is dropped before it has finished, its
 /// promise fails with [`LoopShutDown`].
-pub(crate) struct Drain {
+pub(crate) struct DrainRequest {
     promise: Option<Promise<Drained>>,
     pub(super) voter: DrainVoter,
     pub(super) deadline: Nanos,
@@ -145,7 +145,7 @@ pub(crate) struct Drain {
     event_loop: EventLoop,
 }
 
-impl Drain {
+impl DrainRequest {
     /// Ends the drain and begins the shutdown.
     pub(super) fn finish(mut self, outcome: Drained) {
         self.event_loop.shut_down_after(self.options);
@@ -155,7 +155,7 @@ impl Drain {
     }
 }
 
-impl Drop for Drain {
+impl Drop for DrainRequest {
     fn drop(&mut self) {
         if let Some(promise) = self.promise.take() {
             promise.set_failure(Error::new(LoopShutDown));
@@ -208,27 +208,27 @@ impl EventLoop {
     /// True from the request of a drain until a shutdown begins.
     #[must_use]
     pub fn is_draining(&self) -> bool {
-        self.drained().get().is_some() && !self.is_shutting_down()
+        self.drain_outcome().get().is_some() && !self.is_shutting_down()
     }
 
     #[track_caller]
     fn drain_with(&self, options: DrainOptions, voter: DrainVoter) -> SharedFuture<Drained> {
         let mut first = None;
-        let outcome = self.drained().get_or_init(|| {
+        let outcome = self.drain_outcome().get_or_init(|| {
             let (mut promise, future) = self.new_promise();
             promise.set_uncancellable();
             first = Some(promise);
             future.shared()
         });
         if let Some(promise) = first {
-            let deadline = self.sender().clock().now().plus(options.time);
+            let deadline = self.sender().clock().now().plus(options.time_limit);
             let (promise, event_loop) = (Some(promise), self.clone());
-            self.begin_drain(Drain { promise, voter, deadline, options, event_loop });
+            self.begin_drain(DrainRequest { promise, voter, deadline, options, event_loop });
         }
         outcome.clone()
     }
 
-    fn begin_drain(&self, drain: Drain) {
+    fn begin_drain(&self, drain: DrainRequest) {
         match self.state() {
             ExecutorState::NotStarted => drain.finish(Drained::Complete),
             ExecutorState::Started => {
@@ -241,7 +241,7 @@ impl EventLoop {
     }
 
     fn shut_down_after(&self, options: DrainOptions) {
-        let valid = self.shutdown_gracefully(options.quiet, options.timeout);
+        let valid = self.shutdown_gracefully(options.quiet_period, options.timeout);
         debug_assert!(valid.is_ok(), "DrainOptions::shutdown checks the timeout");
     }
 }

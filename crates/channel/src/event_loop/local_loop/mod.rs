@@ -51,13 +51,13 @@ struct LocalLoopParts {
     loop_pool: Option<Weak<LoopPool>>,
     lease: RefCell<Option<LoopLease>>,
     /// True once the shutdown has begun: nothing can be registered any more.
-    closing: Cell<bool>,
+    is_closing: Cell<bool>,
     /// True during a call to the driver's `wait`.
-    waiting: Cell<bool>,
+    is_waiting: Cell<bool>,
     /// The panic that ended the loop.
-    death: RefCell<Option<Error>>,
+    death_cause: RefCell<Option<Error>>,
     /// True if a rebuild of the selector was requested.
-    rebuild: Cell<bool>,
+    rebuild_requested: Cell<bool>,
     /// The latest end of a wait, for a manual loop; otherwise `Nanos::MAX`.
     wait_limit: Cell<Nanos>,
 }
@@ -90,10 +90,10 @@ impl LocalLoop {
             counters,
             loop_pool,
             lease: RefCell::default(),
-            closing: Cell::new(false),
-            waiting: Cell::new(false),
-            death: RefCell::default(),
-            rebuild: Cell::new(false),
+            is_closing: Cell::new(false),
+            is_waiting: Cell::new(false),
+            death_cause: RefCell::default(),
+            rebuild_requested: Cell::new(false),
             wait_limit: Cell::new(Nanos::MAX),
         };
         Self { parts: Rc::new(parts) }
@@ -162,7 +162,7 @@ impl LocalLoop {
 
     /// True if the loop is shutting down, so that nothing can be registered any more.
     pub(crate) fn is_closing(&self) -> bool {
-        self.parts.closing.get() || self.parts.sender.is_shutting_down()
+        self.parts.is_closing.get() || self.parts.sender.is_shutting_down()
     }
 
     pub(crate) fn futures(&self) -> &SpawnedFutures {
@@ -227,7 +227,7 @@ impl LocalLoop {
 
     /// Begins the shutdown: closes all channels and detaches all registrations. No more can be registered.
     pub(crate) fn begin_closing(&self) {
-        if !self.parts.closing.replace(true) {
+        if !self.parts.is_closing.replace(true) {
             self.cut_drain_short();
             self.hosted_channels().close_all(&Error::new(LoopShutDown));
             for token in self.parts.registrations.tokens_to_detach() {
@@ -238,18 +238,18 @@ impl LocalLoop {
 
     /// Records the panic that ended the loop, as the cause for all that is still registered.
     pub(crate) fn set_death_cause(&self, cause: Error) {
-        self.parts.death.replace(Some(cause));
+        self.parts.death_cause.replace(Some(cause));
     }
 
     /// Returns the cause for all that is still registered when the loop ends.
     fn end_cause(&self) -> Error {
-        self.parts.death.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
+        self.parts.death_cause.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
     }
 
     /// Ends the loop: its channels, driver, registrations and futures, in this order. Tail tasks that came with the
     /// last commands were accepted, so they run first.
     pub(crate) fn close(&self) {
-        self.parts.closing.set(true);
+        self.parts.is_closing.set(true);
         self.cut_drain_short();
         self.parts.tail_tasks.run(&self.parts.sender);
         let cause = self.end_cause();

@@ -24,7 +24,7 @@ pub(crate) type Payload = Box<dyn Any + Send>;
 
 impl LocalLoop {
     pub(crate) fn request_rebuild(&self) {
-        self.parts.rebuild.set(true);
+        self.parts.rebuild_requested.set(true);
     }
 
     /// True if there is work that is not in the executor's queue.
@@ -35,7 +35,10 @@ impl LocalLoop {
         let waiting = parts.futures.ready_count()
             | parts.tail_tasks.len()
             | parts.registrations.ended_count();
-        waiting | self.hosted_channels().pending_count() | usize::from(parts.rebuild.get()) != 0
+        waiting
+            | self.hosted_channels().pending_count()
+            | usize::from(parts.rebuild_requested.get())
+            != 0
     }
 
     /// Runs the work that calls into channels have deferred and that did not run at their end.
@@ -46,9 +49,9 @@ impl LocalLoop {
     /// Waits in the driver.
     #[inline]
     pub(crate) fn wait(&self, until: Option<Nanos>) -> io::Result<WaitSummary> {
-        self.parts.waiting.set(true);
+        self.parts.is_waiting.set(true);
         let waited = self.with_driver(|driver| driver.wait(until));
-        self.parts.waiting.set(false);
+        self.parts.is_waiting.set(false);
         waited
     }
 
@@ -58,7 +61,7 @@ impl LocalLoop {
     /// # Errors
     /// Returns every other panic.
     pub(crate) fn recover_from_panic(&self, payload: Payload) -> Result<(), Payload> {
-        match self.parts.waiting.take() {
+        match self.parts.is_waiting.take() {
             true => self.detach_panicked_registration(payload),
             false => Err(payload),
         }
@@ -167,7 +170,7 @@ impl LocalLoop {
     }
 
     pub(crate) fn take_rebuild_request(&self) -> bool {
-        self.parts.rebuild.take()
+        self.parts.rebuild_requested.take()
     }
 
     /// Replaces the driver's selector, and reports the result with the reason.

@@ -54,12 +54,12 @@ pub(crate) struct LoopRunner {
     strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,
     budget: TaskBudget,
-    spin: Option<Duration>,
+    spin_time: Option<Duration>,
     spin_guard: SpinGuard,
     back_off: BackOff,
     /// The driver is paused until this time; the loop sleeps on its park token meanwhile.
     paused_until: Option<Nanos>,
-    pause: TokenPark,
+    pause_park: TokenPark,
     waker: Arc<LoopWaker>,
     /// True if the last turn left nothing to do and no other code has run on this thread since.
     is_idle: bool,
@@ -83,12 +83,12 @@ enum SelectOutcome {
 }
 
 impl SelectOutcome {
-    fn polled(waited: io::Result<WaitSummary>) -> Self {
+    fn from_poll(waited: io::Result<WaitSummary>) -> Self {
         waited.map_or_else(SelectOutcome::Failed, |_| SelectOutcome::Polled)
     }
 
     #[inline]
-    fn slept(waited: io::Result<WaitSummary>) -> Self {
+    fn from_wait(waited: io::Result<WaitSummary>) -> Self {
         match waited {
             Ok(WaitSummary { woken, .. }) => SelectOutcome::Blocked { woken },
             Err(error) => SelectOutcome::Failed(error),
@@ -107,23 +107,23 @@ impl LoopRunner {
     pub(crate) fn new(
         local: LocalLoop,
         options: &LoopOptions,
-        (pause, waker): (TokenPark, Arc<LoopWaker>),
+        (pause_park, waker): (TokenPark, Arc<LoopWaker>),
         here: Option<CurrentLoopGuard>,
     ) -> Self {
         let counters = local.counters().clone();
         counters.set_start(local.now());
-        let spin = Some(options.spin).filter(|spin| !spin.is_zero());
+        let spin_time = Some(options.spin).filter(|spin_time| !spin_time.is_zero());
         Self {
             counters,
-            has_special_wait: spin.is_some() || options.strategy.is_some(),
+            has_special_wait: spin_time.is_some() || options.strategy.is_some(),
             strategy: options.strategy.clone(),
             strategy_origin: Origin::labelled("select strategy"),
             budget: options.budget,
-            spin,
+            spin_time,
             spin_guard: SpinGuard::new(options.rebuild_after),
             back_off: BackOff::default(),
             paused_until: None,
-            pause,
+            pause_park,
             waker,
             is_idle: false,
             is_undisturbed: here.is_some() && options.strategy.is_none(),
@@ -151,13 +151,15 @@ impl LoopRunner {
                 SelectOutcome::Skipped
             }
             SelectMode::BusyWait => self.poll_driver(core),
-            SelectMode::Wait => match self.spin.and_then(|spin| self.spin_for_work(spin, core)) {
-                Some(found) => {
-                    core.skip_wait();
-                    SelectOutcome::polled(found)
+            SelectMode::Wait => {
+                match self.spin_time.and_then(|spin_time| self.spin_for_work(spin_time, core)) {
+                    Some(found) => {
+                        core.skip_wait();
+                        SelectOutcome::from_poll(found)
+                    }
+                    None => self.wait(core),
                 }
-                None => self.wait(core),
-            },
+            }
         }
     }
 
@@ -185,24 +187,24 @@ impl LoopRunner {
         }
         let until = core.next_deadline().min(self.local.wait_limit());
         match core.sleep_idle(until, |until| self.local.wait(until)) {
-            Some(waited) => SelectOutcome::slept(waited),
-            None => SelectOutcome::polled(self.local.wait(NOW)),
+            Some(waited) => SelectOutcome::from_wait(waited),
+            None => SelectOutcome::from_poll(self.local.wait(NOW)),
         }
     }
 
     /// Polls the driver for events and does not block.
     fn poll_driver(&self, core: &mut LoopCore<LoopCommand>) -> SelectOutcome {
         core.skip_wait();
-        SelectOutcome::polled(self.local.wait(NOW))
+        SelectOutcome::from_poll(self.local.wait(NOW))
     }
 
     /// Polls for work for a while. Returns `None` if none came.
     fn spin_for_work(
         &self,
-        spin: Duration,
+        spin_time: Duration,
         core: &LoopCore<LoopCommand>,
     ) -> Option<io::Result<WaitSummary>> {
-        let end = core.now().plus(spin).min(core.next_deadline()).min(self.local.wait_limit());
+        let end = core.now().plus(spin_time).min(core.next_deadline()).min(self.local.wait_limit());
         loop {
             for _ in 0..SPINS_PER_POLL {
                 if core.has_work() || self.local.has_work() {
@@ -230,11 +232,11 @@ impl LoopRunner {
         let limit = self.local.wait_limit().min(until);
         self.waker.set_paused(true);
         let local = &self.local;
-        core.wait_until(Some(limit), || local.has_work(), &mut self.pause);
+        core.wait_until(Some(limit), || local.has_work(), &mut self.pause_park);
         self.waker.set_paused(false);
         if core.now() >= until {
             self.paused_until = None;
-            self.has_special_wait = self.spin.is_some() || self.strategy.is_some();
+            self.has_special_wait = self.spin_time.is_some() || self.strategy.is_some();
         }
         SelectOutcome::Skipped
     }
@@ -276,7 +278,7 @@ impl LoopRunner {
         local.run_deferred_channel_work();
         local.hosted_channels().begin_task_phase();
         let on_command = &mut |command: LoopCommand| command.perform(local);
-        let tasks = core.run_tasks_at(io_done, self.budget.pass(io), on_command);
+        let tasks = core.run_tasks_at(io_done, self.budget.pass_limit(io), on_command);
         let polled = local.poll_futures();
         local.run_tail_tasks();
         local.notify_ended_registrations();
@@ -322,8 +324,8 @@ impl LoopRunner {
             }
             _ => WaitOutcome::Useful,
         };
-        match self.spin_guard.after(outcome) {
-            SpinAction::None if outcome == WaitOutcome::Useful => self.back_off.succeed(),
+        match self.spin_guard.record(outcome) {
+            SpinAction::None if outcome == WaitOutcome::Useful => self.back_off.record_success(),
             SpinAction::None => {}
             SpinAction::CountSeries => self.counters.add_premature_series(),
             SpinAction::Rebuild => self.rebuild_and_pause("the selector spins", ran.ended_at),
@@ -334,7 +336,7 @@ impl LoopRunner {
     fn rebuild_and_pause(&mut self, reason: &str, now: Nanos) {
         self.is_idle = false;
         self.local.rebuild(reason);
-        self.paused_until = Some(now.plus(self.back_off.fail()));
+        self.paused_until = Some(now.plus(self.back_off.record_failure()));
         self.has_special_wait = true;
     }
 
@@ -374,7 +376,10 @@ impl LoopWork<LoopCommand> for LoopRunner {
             _ => (core.now(), WakeCause::None),
         };
         let ran = self.run_tasks(core, waited, (events, io_done));
-        if cause != WakeCause::Io || !self.spin_guard.is_calm() || !self.back_off.is_calm() {
+        if cause != WakeCause::Io
+            || self.spin_guard.has_early_returns()
+            || self.back_off.has_failures()
+        {
             self.check_spin(&selected, cause, &ran);
         }
         self.counters.record_turn(

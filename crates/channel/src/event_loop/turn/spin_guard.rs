@@ -40,30 +40,30 @@ pub(crate) enum SpinAction {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpinGuard {
     threshold: Option<u32>,
-    series: u32,
+    early_returns: u32,
 }
 
 impl SpinGuard {
     pub(crate) fn new(threshold: u32) -> Self {
-        Self { threshold: (threshold >= MIN_THRESHOLD).then_some(threshold), series: 0 }
+        Self { threshold: (threshold >= MIN_THRESHOLD).then_some(threshold), early_returns: 0 }
     }
 
-    /// True if there were no early returns lately, so that a useful wait changes nothing.
+    /// True if there were early returns lately, which a useful wait would forgive.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.series == 0
+    pub(crate) fn has_early_returns(&self) -> bool {
+        self.early_returns != 0
     }
 
-    pub(crate) fn after(&mut self, outcome: WaitOutcome) -> SpinAction {
+    pub(crate) fn record(&mut self, outcome: WaitOutcome) -> SpinAction {
         if outcome == WaitOutcome::Useful {
-            self.series = self.series.saturating_sub(FORGIVEN_PER_USEFUL_WAIT);
+            self.early_returns = self.early_returns.saturating_sub(FORGIVEN_PER_USEFUL_WAIT);
             return SpinAction::None;
         }
-        self.series = self.series.saturating_add(1);
-        if self.threshold.is_some_and(|threshold| self.series >= threshold) {
-            self.series = 0;
+        self.early_returns = self.early_returns.saturating_add(1);
+        if self.threshold.is_some_and(|threshold| self.early_returns >= threshold) {
+            self.early_returns = 0;
             SpinAction::Rebuild
-        } else if self.series == SERIES_THRESHOLD + 1 {
+        } else if self.early_returns == SERIES_THRESHOLD + 1 {
             SpinAction::CountSeries
         } else {
             SpinAction::None
@@ -81,20 +81,20 @@ impl BackOff {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// True if nothing has failed since the last success.
+    /// True if something has failed since the last success.
     #[inline]
-    pub(crate) fn is_calm(&self) -> bool {
-        self.failures == 0
+    pub(crate) fn has_failures(&self) -> bool {
+        self.failures != 0
     }
 
     /// Records a failure; returns the pause that follows it.
-    pub(crate) fn fail(&mut self) -> Duration {
+    pub(crate) fn record_failure(&mut self) -> Duration {
         let pause = Self::FIRST.saturating_mul(1 << self.failures.min(16)).min(Self::LONGEST);
         self.failures = self.failures.saturating_add(1);
         pause
     }
 
-    pub(crate) fn succeed(&mut self) {
+    pub(crate) fn record_success(&mut self) {
         self.failures = 0;
     }
 }
@@ -104,15 +104,16 @@ mod tests {
     use super::*;
 
     fn premature(guard: &mut SpinGuard, times: u32) -> Vec<SpinAction> {
-        (0..times).map(|_| guard.after(WaitOutcome::Premature)).collect()
+        (0..times).map(|_| guard.record(WaitOutcome::Premature)).collect()
     }
 
     #[test]
     fn l06_a_series_of_early_returns_rebuilds_once() {
         let mut guard = SpinGuard::new(5);
-        let verdicts = premature(&mut guard, 6);
-        let (fine, odd, rebuild) = (SpinAction::None, SpinAction::CountSeries, SpinAction::Rebuild);
-        assert_eq!(verdicts, [fine, fine, fine, odd, rebuild, fine]);
+        let actions = premature(&mut guard, 6);
+        let (none, count, rebuild) =
+            (SpinAction::None, SpinAction::CountSeries, SpinAction::Rebuild);
+        assert_eq!(actions, [none, none, none, count, rebuild, none]);
     }
 
     #[test]
@@ -120,7 +121,7 @@ mod tests {
         let mut guard = SpinGuard::new(3);
         for _ in 0..10 {
             assert!(!premature(&mut guard, 2).contains(&SpinAction::Rebuild));
-            assert_eq!(guard.after(WaitOutcome::Useful), SpinAction::None);
+            assert_eq!(guard.record(WaitOutcome::Useful), SpinAction::None);
         }
     }
 
@@ -128,7 +129,7 @@ mod tests {
     fn l06_a_little_traffic_does_not_hide_a_spinning_selector() {
         let mut guard = SpinGuard::new(512);
         let rebuilt = (0..100).any(|_| {
-            assert_eq!(guard.after(WaitOutcome::Useful), SpinAction::None);
+            assert_eq!(guard.record(WaitOutcome::Useful), SpinAction::None);
             premature(&mut guard, 40).contains(&SpinAction::Rebuild)
         });
         assert!(rebuilt, "forty early returns for each useful wait");
@@ -137,8 +138,8 @@ mod tests {
     #[test]
     fn l06_a_threshold_below_three_turns_the_guard_off() {
         for threshold in 0..3 {
-            let verdicts = premature(&mut SpinGuard::new(threshold), 2_000);
-            assert!(!verdicts.contains(&SpinAction::Rebuild), "{threshold}");
+            let actions = premature(&mut SpinGuard::new(threshold), 2_000);
+            assert!(!actions.contains(&SpinAction::Rebuild), "{threshold}");
         }
         assert_eq!(premature(&mut SpinGuard::new(3), 3)[2], SpinAction::Rebuild);
     }
@@ -146,9 +147,9 @@ mod tests {
     #[test]
     fn l03_pauses_double_up_to_a_second_and_restart_after_success() {
         let mut back_off = BackOff::default();
-        let pauses: Vec<_> = (0..12).map(|_| back_off.fail().as_millis()).collect();
+        let pauses: Vec<_> = (0..12).map(|_| back_off.record_failure().as_millis()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
-        back_off.succeed();
-        assert_eq!(back_off.fail(), BackOff::FIRST);
+        back_off.record_success();
+        assert_eq!(back_off.record_failure(), BackOff::FIRST);
     }
 }

@@ -54,7 +54,7 @@ fn l10_a_panicking_transport_does_not_keep_a_shutdown_from_closing_the_other_cha
         for other in others {
             assert!(other.closed().is_done(), "{point:?}");
         }
-        assert!(fixture.event_loop.is_over(), "{point:?}");
+        assert!(fixture.event_loop.is_terminated(), "{point:?}");
     }
 }
 

@@ -192,7 +192,7 @@ pub fn l10_a_shutdown_tells_registrations_at_its_start(fixture: &dyn Fixture) {
             bench.turn();
         }
     }
-    assert!(log.count(SHUT_DOWN) == 1 && !bench.hand.is_over());
+    assert!(log.count(SHUT_DOWN) == 1 && !bench.hand.is_terminated());
     log.taken();
     bench.turns(3);
     assert_eq!(log.len(), 0, "once, and nothing after it");
