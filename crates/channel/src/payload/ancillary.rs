@@ -1,4 +1,4 @@
-//! Bytes with something that is no bytes.
+//! Ancillary messages: bytes plus file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS).
 
 use std::fmt;
 
@@ -8,81 +8,84 @@ use super::file_region::FileRegion;
 use super::io::Io;
 use crate::address::Address;
 
-/// Bytes, and what is handed over with them: things of the operating system's, opaque here, that the peer has
-/// too once it has read them. What the crate with the sockets makes of a descriptor is one.
+/// Bytes plus objects of the operating system that are passed to the peer with them: file descriptors
+/// (SCM_RIGHTS), opaque in this crate, and the sender's credentials (SCM_CREDENTIALS).
 ///
-/// Channels over Unix sockets read and write them, besides bytes or datagrams. They are read only if that was
-/// [asked for](crate::driver::SocketOption::ReceivePassed); otherwise what is passed is dropped on its way.
+/// Channels over Unix sockets read and write ancillary messages, besides bytes or datagrams. They are
+/// read only if the option [`ReceivePassed`](crate::driver::SocketOption::ReceivePassed) is set;
+/// otherwise passed descriptors are dropped when they arrive.
 ///
-/// - On a stream an ancillary message is no more of a unit than any other bytes. What is passed arrives with the read in
-///   which the first of its bytes does; before that byte, and behind it, there may be others in that read.
-///   It has at least one byte, or its write is refused.
-/// - As a datagram it arrives as a whole, to [`peer`](Self::peer) or to whom the channel is connected.
+/// - On a stream an ancillary message has no boundaries, as other bytes have none. The passed objects
+///   arrive with the read that contains the first of its bytes; that read may contain other bytes before
+///   and after it. A message without bytes is refused.
+/// - As a datagram it arrives as a whole: at [`peer`](Self::peer), or at the peer that the channel is
+///   connected to.
 ///
 /// ```
-/// use waterwheel_channel::{Message, AncillaryMessage};
+/// use waterwheel_channel::{AncillaryMessage, Message};
 ///
-/// let letter = AncillaryMessage::new("a letter", Vec::new());
-/// assert_eq!((letter.size_hint(), letter.peer), (8, None));
+/// let message = AncillaryMessage::new("greeting", Vec::new());
+/// assert_eq!((message.size_hint(), message.peer), (8, None));
 /// ```
 ///
-/// For the water marks an ancillary message weighs its bytes, and [`PASSED_PENDING_BYTES`](Self::PASSED_PENDING_BYTES) for each
-/// descriptor until that has gone: a peer that passes descriptors and reads no answers cannot make
-/// this process hold many of them.
+/// For the water marks an ancillary message counts as its bytes, plus
+/// [`PASSED_PENDING_BYTES`](Self::PASSED_PENDING_BYTES) for each descriptor until that was sent. So a
+/// peer that passes descriptors and reads no answers cannot make this process hold many of them.
 #[derive(Debug, Default)]
 pub struct AncillaryMessage {
     /// The bytes.
     pub bytes: Bytes,
-    /// What is passed.
+    /// The passed descriptors.
     pub passed: Vec<Io>,
-    /// Of a datagram: where it comes from, or goes.
+    /// The address that a datagram comes from, or goes to.
     pub peer: Option<Address>,
-    /// Who has sent it, if that was [asked for](crate::driver::SocketOption::ReceiveCredentials).
+    /// The credentials of the sender, if the option
+    /// [`ReceiveCredentials`](crate::driver::SocketOption::ReceiveCredentials) is set.
     pub credentials: Option<Credentials>,
-    /// Something of it is lost: there was no room for all the bytes of a datagram, or this process may not
-    /// have so many descriptors.
+    /// True if part of the message was lost: the datagram was longer than the read, or this process may
+    /// not open so many descriptors (MSG_TRUNC, MSG_CTRUNC).
     pub truncated: bool,
 }
 
 impl AncillaryMessage {
-    /// What each descriptor of an ancillary message weighs while the ancillary message waits to be written: as much as a
-    /// [file](crate::FileRegion::PENDING_BYTES), which is a descriptor too.
+    /// The pending bytes that each passed descriptor counts for until it is sent: as many as a
+    /// [file region](crate::FileRegion::PENDING_BYTES), which keeps a descriptor open too.
     pub const PASSED_PENDING_BYTES: usize = FileRegion::PENDING_BYTES;
 
-    /// An ancillary message to whom the channel is connected.
+    /// Returns an ancillary message to the peer that the channel is connected to.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
         Self { bytes: bytes.into(), passed, ..Self::default() }
     }
 
-    /// An ancillary message to this address, as a datagram.
+    /// Returns an ancillary message to this address, as a datagram.
     #[must_use]
     pub fn to(peer: impl Into<Address>, bytes: impl Into<Bytes>, passed: Vec<Io>) -> Self {
         Self { peer: Some(peer.into()), ..Self::new(bytes, passed) }
     }
 
-    /// Notes that so many bytes of it were written, on a stream. Returns what was passed with the first of
-    /// them, for the caller to drop.
+    /// Removes `n` bytes that were written to a stream from the front. Returns the descriptors, which were
+    /// passed with the first byte, for the caller to drop.
     pub(crate) fn advance(&mut self, n: usize) -> Vec<Io> {
-        assert!(n <= self.bytes.len(), "{n} bytes sent of {}", self.bytes.len());
+        assert!(n <= self.bytes.len(), "{n} bytes sent of a message of {}", self.bytes.len());
         self.bytes.advance(n);
         std::mem::take(&mut self.passed)
     }
 
-    /// How much of its weight is not bytes.
+    /// Returns the pending bytes that the passed descriptors count for.
     pub(crate) fn passed_pending_bytes(&self) -> usize {
         self.passed.len() * Self::PASSED_PENDING_BYTES
     }
 }
 
-/// Who somebody is on this machine, as the kernel knows it.
+/// The credentials of a process on this machine, as the kernel reports them (SCM_CREDENTIALS, SO_PEERCRED).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// The process; `None` if it cannot be seen from here.
+    /// The process id; `None` if the process is not visible in this PID namespace.
     pub process: Option<u32>,
-    /// The user.
+    /// The user id.
     pub user: u32,
-    /// The group.
+    /// The group id.
     pub group: u32,
 }
 
@@ -90,7 +93,7 @@ impl fmt::Display for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.process {
             Some(process) => write!(f, "process {process}")?,
-            None => f.write_str("a process out of sight")?,
+            None => f.write_str("a process of another PID namespace")?,
         }
         write!(f, " of user {} and group {}", self.user, self.group)
     }

@@ -1,4 +1,4 @@
-//! Messages with an address.
+//! Datagrams: messages with an address.
 
 use std::fmt;
 
@@ -6,11 +6,12 @@ use bytes::Bytes;
 
 use crate::address::Address;
 
-/// One datagram: what channels of datagrams read and write. It arrives as a whole or not at all; whether
-/// it does, nobody is told.
+/// One datagram, as datagram channels read and write it. It arrives as a whole or not at all, and the
+/// sender is not informed.
 ///
-/// Read, it says where it comes from: to answer, [write one back](Self::answer). Written, it says where it
-/// goes; without that, to whom the channel is connected.
+/// A datagram that was read has the address of its sender; [`answer`](Self::answer) returns one to
+/// that address. A datagram that is written has the address of its receiver; without an address it goes
+/// to the peer that the channel is connected to.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -28,63 +29,64 @@ use crate::address::Address;
 pub struct Datagram {
     bytes: Bytes,
     peer: Option<Address>,
-    /// How long it was on its way.
+    /// The length before truncation.
     whole: usize,
 }
 
 impl Datagram {
-    /// A datagram to whom the channel is connected.
+    /// Returns a datagram to the peer that the channel is connected to.
     #[must_use]
     pub fn new(bytes: impl Into<Bytes>) -> Self {
         let bytes = bytes.into();
         Self { whole: bytes.len(), bytes, peer: None }
     }
 
-    /// A datagram to this address.
+    /// Returns a datagram to this address.
     #[must_use]
     pub fn to(peer: impl Into<Address>, bytes: impl Into<Bytes>) -> Self {
         Self { peer: Some(peer.into()), ..Self::new(bytes) }
     }
 
-    /// One that a driver has received: from this peer, if it has an address, and so long before its end
-    /// was cut off.
+    /// Returns a datagram that a driver has received: from `peer`, if the sender has an address, and
+    /// `whole` bytes long before it was truncated.
     #[must_use]
     pub fn received(peer: Option<Address>, bytes: Bytes, whole: usize) -> Self {
         Self { bytes, peer, whole }
     }
 
-    /// A datagram to where this one comes from.
+    /// Returns a datagram to the sender of this one.
     #[must_use]
     pub fn answer(&self, bytes: impl Into<Bytes>) -> Self {
         Self { peer: self.peer.clone(), ..Self::new(bytes) }
     }
 
-    /// What is in it.
+    /// Returns the content.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// What is in it, for good.
+    /// Converts the datagram to its content.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         self.bytes
     }
 
-    /// Where it comes from, or goes. A peer need not have an address: an unbound Unix socket has none.
+    /// Returns the address of the sender, or of the receiver. `None` if it has none: an unbound Unix
+    /// socket has no address.
     #[must_use]
     pub fn peer(&self) -> Option<&Address> {
         self.peer.as_ref()
     }
 
-    /// Whether it was longer than the channel's [reads](crate::ChannelOptions::receive_sizes) at most are:
-    /// the rest is lost.
+    /// True if the datagram was longer than the largest [read](crate::ChannelOptions::receive_sizes) of
+    /// the channel; the rest is lost.
     #[must_use]
     pub fn is_truncated(&self) -> bool {
         self.whole > self.bytes.len()
     }
 
-    /// How long it was when it was sent.
+    /// Returns the length of the datagram as it was sent, before truncation.
     #[must_use]
     pub fn whole_len(&self) -> usize {
         self.whole

@@ -1,31 +1,33 @@
-//! A part of a file, to be sent as it is (C07).
+//! File regions: parts of a file that the kernel sends without reading them into memory (C07).
 
 use std::fmt;
 use std::fs::File;
 use std::io;
 use std::ops::{Bound, RangeBounds};
-// The one way to read a shared file without moving a cursor that others may use.
+// Positioned reads (pread): the only way to read a shared file without moving its cursor.
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 
-/// A part of a file, written to a stream like bytes and among them, but not read into memory: the
-/// driver has the kernel send it, or copies it piece by piece if it cannot.
+/// A part of a file that is written to a stream, in order with other writes, without being read into
+/// memory: the driver lets the kernel send it (`sendfile`), or copies it piece by piece if that is not
+/// possible.
 ///
-/// - The file is shared, and nobody's cursor in it is moved: one open file may serve many channels.
-/// - It weighs [`PENDING_BYTES`](Self::PENDING_BYTES) for the water marks, however long it is, until its last byte is
-///   sent. It holds no memory; but it holds a file open, and the marks bound how many wait.
-/// - Its bytes are those of the file at the time they are sent. If there are fewer by then, the write fails
-///   and the channel is closed with an error that says where the file ended: what was promised to the
-///   peer cannot be kept.
-/// - A file that is not in the kernel's cache is read from its disk on the loop's thread.
+/// - The file is shared and its cursor is not moved: one open file may serve many channels.
+/// - Until its last byte is sent, a region counts as [`PENDING_BYTES`](Self::PENDING_BYTES) for the
+///   water marks, however long it is. It takes no memory, but keeps a file open; the marks limit how
+///   many regions wait.
+/// - The bytes sent are those in the file at the time of sending. If the file has become shorter, the
+///   write fails and the channel is closed with an error that says where the file ended, because the
+///   peer expects the missing bytes.
+/// - A file that is not in the page cache is read from disk on the loop's thread.
 ///
 /// ```
 /// use std::fs::File;
 /// use waterwheel_channel::{Ctx, FileRegion, Handler, HandlerResult};
 ///
-/// /// Sends the licence to whoever connects.
+/// /// Sends the licence to every client.
 /// struct Licence;
 ///
 /// impl Handler for Licence {
@@ -43,11 +45,11 @@ pub struct FileRegion {
 }
 
 impl FileRegion {
-    /// What a region weighs while it waits, if it is not empty: 8 KiB. The ninth makes a channel
-    /// unwritable at the default marks.
+    /// The pending bytes that a region counts for until it is sent, unless it is empty: 8 KiB. With the
+    /// default water marks the ninth waiting region makes a channel unwritable.
     pub const PENDING_BYTES: usize = 8 * 1024;
 
-    /// These bytes of a file, a `File` or an `Arc<File>`.
+    /// Returns a region of a file: of a `File` or an `Arc<File>`.
     ///
     /// ```
     /// use std::fs::File;
@@ -58,18 +60,18 @@ impl FileRegion {
     /// let head = FileRegion::new(file.clone(), ..10)?;
     /// let rest = FileRegion::new(file.clone(), 10..)?;
     /// assert_eq!((head.len(), rest.offset()), (10, 10));
-    /// assert!(FileRegion::new(file, ..1_000_000_000).is_err(), "it is not that long");
+    /// assert!(FileRegion::new(file, ..1_000_000_000).is_err(), "the file is not that long");
     /// # Ok::<(), std::io::Error>(())
     /// ```
     ///
     /// # Errors
-    /// The file is not a regular one, cannot be read, or is shorter than that; the range ends before it
-    /// begins.
+    /// The file is not a regular file, cannot be read, or is shorter than the range; or the range ends
+    /// before it begins.
     pub fn new(file: impl Into<Arc<File>>, range: impl RangeBounds<u64>) -> io::Result<Self> {
         let file = file.into();
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(invalid(format!("only regular files can be sent: {file:?} is none")));
+            return Err(invalid(format!("only regular files can be sent: {file:?} is not one")));
         }
         file.read_at(&mut [], 0).map_err(|error| {
             io::Error::new(error.kind(), format!("{file:?} cannot be read: {error}"))
@@ -85,51 +87,51 @@ impl FileRegion {
             Bound::Unbounded => metadata.len().max(start),
         };
         if end < start {
-            return Err(invalid(format!("a region cannot end at {end} and begin at {start}")));
+            return Err(invalid(format!("the region ends at {end}, before its start at {start}")));
         }
         if end > metadata.len() {
             let len = metadata.len();
-            return Err(invalid(format!("{file:?} has {len} bytes: no region ends at {end}")));
+            return Err(invalid(format!("{file:?} has {len} bytes: a region cannot end at {end}")));
         }
         Ok(Self { file, offset: start, len: end - start })
     }
 
-    /// All that is in a file now.
+    /// Returns a region of the whole file, with its present length.
     ///
     /// # Errors
-    /// The file is not a regular one, or cannot be read.
+    /// The file is not a regular file, or cannot be read.
     pub fn whole(file: impl Into<Arc<File>>) -> io::Result<Self> {
         Self::new(file, ..)
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// Where it begins, or goes on if a part of it was sent.
+    /// Returns the offset in the file of the next byte to send.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// How many bytes are to be sent.
+    /// Returns how many bytes remain to be sent.
     #[must_use]
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Whether there are none.
+    /// True if no bytes remain to be sent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Copies bytes from its front: one at least, if it is not empty, and at most so many.
+    /// Copies up to `max_len` bytes from the front of the region, at least one if it is not empty.
     ///
     /// # Errors
-    /// The file cannot be read, or has become too short: [`truncated_error`](Self::truncated_error).
+    /// The file cannot be read, or has become too short: see [`truncated_error`](Self::truncated_error).
     pub fn read(&self, max_len: usize) -> io::Result<Bytes> {
         let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(max_len);
         let mut bytes = BytesMut::zeroed(len);
@@ -146,21 +148,23 @@ impl FileRegion {
         }
     }
 
-    /// The error of one who finds that the file ends where there should be more.
+    /// Returns the error for a file that has become shorter than the region.
     #[must_use]
     pub fn truncated_error(&self) -> io::Error {
         let Self { file, offset, len } = self;
-        let what = format!("{file:?} was cut: it ends before {offset}, {len} bytes are missing");
+        let what = format!(
+            "{file:?} was truncated: it ends at or before {offset}, {len} bytes of the region are missing"
+        );
         io::Error::new(io::ErrorKind::UnexpectedEof, what)
     }
 
-    /// So many bytes were sent, from its front.
+    /// Removes `n` bytes that were sent from the front of the region.
     ///
     /// # Panics
-    /// If there are fewer.
+    /// If the region is shorter than that.
     pub fn advance(&mut self, n: usize) {
         let n = n as u64;
-        assert!(n <= self.len, "{n} bytes sent of {}", self.len);
+        assert!(n <= self.len, "{n} bytes sent of a region of {}", self.len);
         self.offset += n;
         self.len -= n;
     }
@@ -185,34 +189,34 @@ mod tests {
     use super::*;
     use crate::Message;
 
-    fn this() -> Arc<File> {
+    fn manifest() -> Arc<File> {
         Arc::new(File::open("Cargo.toml").unwrap())
     }
 
     #[test]
     fn c07_a_region_is_within_its_file() {
-        let len = this().metadata().unwrap().len();
-        let whole = FileRegion::whole(this()).unwrap();
+        let len = manifest().metadata().unwrap().len();
+        let whole = FileRegion::whole(manifest()).unwrap();
         assert_eq!((whole.offset(), whole.len(), whole.is_empty()), (0, len, false));
-        let part = FileRegion::new(this(), 3..=7).unwrap();
+        let part = FileRegion::new(manifest(), 3..=7).unwrap();
         assert_eq!((part.offset(), part.len()), (3, 5));
-        let nothing = FileRegion::new(this(), len..).unwrap();
+        let nothing = FileRegion::new(manifest(), len..).unwrap();
         assert_eq!((nothing.is_empty(), nothing.size_hint()), (true, 0));
         assert_eq!((whole.size_hint(), part.size_hint()), (8192, 8192));
         for wrong in [0..len + 1, len + 1..len + 1, 0..u64::MAX] {
-            let error = FileRegion::new(this(), wrong.clone()).unwrap_err();
+            let error = FileRegion::new(manifest(), wrong.clone()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidInput);
-            let said = format!("has {len} bytes: no region ends at {}", wrong.end);
+            let said = format!("has {len} bytes: a region cannot end at {}", wrong.end);
             assert!(error.to_string().contains(&said), "{error}");
         }
         let backwards = (Bound::Included(5), Bound::Excluded(2));
-        let error = FileRegion::new(this(), backwards).unwrap_err();
-        assert_eq!(error.to_string(), "a region cannot end at 2 and begin at 5");
-        assert!(FileRegion::new(this(), len + 1..).is_err());
+        let error = FileRegion::new(manifest(), backwards).unwrap_err();
+        assert_eq!(error.to_string(), "the region ends at 2, before its start at 5");
+        assert!(FileRegion::new(manifest(), len + 1..).is_err());
     }
 
     #[test]
-    fn c07_only_a_regular_file_that_can_be_read_has_regions() {
+    fn c07_only_readable_regular_files_have_regions() {
         let error = FileRegion::whole(File::open("src").unwrap()).unwrap_err();
         assert!(error.to_string().starts_with("only regular files can be sent"), "{error}");
         let path = std::env::temp_dir().join(format!("waterwheel-region-{}", std::process::id()));
@@ -223,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn c07_a_region_is_copied_from_where_it_has_come_to() {
+    fn c07_read_copies_from_the_current_offset() {
         let all = Bytes::from(std::fs::read("Cargo.toml").unwrap());
-        let mut region = FileRegion::new(this(), 2..20).unwrap();
+        let mut region = FileRegion::new(manifest(), 2..20).unwrap();
         assert_eq!(region.read(5).unwrap(), all.slice(2..7));
         region.advance(5);
         assert_eq!(region.read(1000).unwrap(), all.slice(7..20));
@@ -234,8 +238,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "6 bytes sent of 5")]
-    fn more_than_there_is_cannot_have_been_sent() {
-        FileRegion::new(this(), ..5).unwrap().advance(6);
+    #[should_panic(expected = "6 bytes sent of a region of 5")]
+    fn advancing_beyond_the_end_panics() {
+        FileRegion::new(manifest(), ..5).unwrap().advance(6);
     }
 }

@@ -1,18 +1,19 @@
-//! Sockets and descriptors, as an opaque value.
+//! Sockets and file descriptors, as an opaque value.
 
 use std::any::{Any, type_name};
 use std::fmt;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// A socket or a foreign descriptor on its way to a driver: opaque here, because this crate knows no
-/// operating system. The driver's crate makes them and takes them apart.
+/// A socket or another file descriptor that is passed to a driver. Opaque in this crate, which does not
+/// depend on an operating system; the crate of the driver wraps and unwraps it.
 pub struct Io {
-    inner: Box<dyn Inner>,
+    inner: Box<dyn IoContent>,
 }
 
-/// What is in an [`Io`]. Two words are enough for it: they travel with every event.
-trait Inner: Send {
+/// The content of an [`Io`]. A trait of its own instead of `Any` plus a name, so that an `Io` is two machine words:
+/// it is part of every event.
+trait IoContent: Send {
     fn kind(&self) -> &'static str;
 
     fn as_any(&self) -> &dyn Any;
@@ -20,7 +21,7 @@ trait Inner: Send {
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
 }
 
-impl<T: Any + Send> Inner for T {
+impl<T: Any + Send> IoContent for T {
     fn kind(&self) -> &'static str {
         type_name::<T>()
     }
@@ -35,57 +36,58 @@ impl<T: Any + Send> Inner for T {
 }
 
 impl Io {
-    /// Wraps what a driver understands.
+    /// Wraps a value that a driver can use.
     pub fn new<T: Any + Send>(inner: T) -> Self {
         Self { inner: Box::new(inner) }
     }
 
-    /// Takes it apart again, if it is a `T`.
+    /// Returns the wrapped value as a `T`.
     ///
     /// # Errors
-    /// Itself, if it is something else.
+    /// Returns the `Io` unchanged if it holds another type.
     pub fn downcast<T: Any>(self) -> Result<T, Io> {
         if !(*self.inner).as_any().is::<T>() {
             return Err(self);
         }
         match self.inner.into_any().downcast::<T>() {
             Ok(inner) => Ok(*inner),
-            Err(_) => unreachable!("it was looked at"),
+            Err(_) => unreachable!("the type was just checked"),
         }
     }
 
-    /// A look at it, if it is a `T`.
+    /// Returns a reference to the wrapped value if it is a `T`.
     #[must_use]
     pub fn get<T: Any>(&self) -> Option<&T> {
         (*self.inner).as_any().downcast_ref()
     }
 
-    /// Makes the error of a driver that does not take it. The error keeps it until the driver has returned: its
-    /// destructor may be the user's, and may call the loop, which lends the driver meanwhile.
+    /// Returns the error of a driver that refuses this value. The error keeps the value until the driver
+    /// has returned: its destructor may be user code that calls the loop, whose driver is borrowed until
+    /// then.
     #[must_use]
     pub fn refused(self, kind: io::ErrorKind, why: String) -> io::Error {
-        io::Error::new(kind, Refused { why, io: Mutex::new(Some(self)) })
+        io::Error::new(kind, RefusedIo { why, io: Mutex::new(Some(self)) })
     }
 
-    /// Takes out of an error what a driver has refused.
+    /// Takes the value that a driver has refused out of its error.
     pub(crate) fn take_refused(error: &mut io::Error) -> Option<Self> {
-        let refused: &mut Refused = error.get_mut()?.downcast_mut()?;
+        let refused: &mut RefusedIo = error.get_mut()?.downcast_mut()?;
         refused.io.get_mut().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What it is, for errors: the name of its type.
+    /// Returns the name of the wrapped type, for errors.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         (*self.inner).kind()
     }
 }
 
-/// Why a driver does not take something, and what that is until it is dropped.
+/// The error of a driver that refuses a value: the reason, and the value until it is taken.
 #[derive(Debug, thiserror::Error)]
 #[error("{why}")]
-struct Refused {
+struct RefusedIo {
     why: String,
-    /// Errors are `Sync`, and this is not: it is only ever moved out.
+    /// In a mutex because errors must be `Sync` and an `Io` is not; it is only ever moved out.
     io: Mutex<Option<Io>>,
 }
 

@@ -1,4 +1,4 @@
-//! What drivers carry besides bytes. That these are messages is declared in `pipeline::message`.
+//! The payloads that drivers carry besides bytes. `pipeline::message` declares them as messages.
 
 mod ancillary;
 mod datagram;

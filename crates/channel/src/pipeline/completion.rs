@@ -180,15 +180,15 @@ mod tests {
 
     #[test]
     fn c07_a_completion_that_is_dropped_fails() {
-        let told = Rc::new(RefCell::new(Vec::new()));
-        let log = told.clone();
+        let results = Rc::new(RefCell::new(Vec::new()));
+        let log = results.clone();
         let completion = Completion::local(move |result| log.borrow_mut().push(result.is_ok()));
         drop(completion);
-        assert_eq!(*told.borrow(), [false]);
-        let log = told.clone();
+        assert_eq!(*results.borrow(), [false]);
+        let log = results.clone();
         let mut completion = Completion::local(move |result| log.borrow_mut().push(result.is_ok()));
         completion.take().succeed();
         drop(completion);
-        assert_eq!(*told.borrow(), [false, true], "told once");
+        assert_eq!(*results.borrow(), [false, true], "completed once");
     }
 }

@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn c06_bytes_are_bytes_however_they_were_wrapped() {
+    fn c06_bytes_are_stored_inline_by_new_and_from() {
         let msg = Msg::new(Bytes::from_static(b"abc"));
         assert!(msg.is::<Bytes>());
         assert_eq!((msg.size_hint(), msg.get::<Bytes>().unwrap().as_ref()), (3, &b"abc"[..]));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn c06_a_wrong_type_gives_the_message_back() {
+    fn c06_take_of_another_type_returns_the_message() {
         let msg = Msg::new(7u32).take::<String>().unwrap_err().into_bytes().unwrap_err();
         assert_eq!(msg.type_name(), "u32");
         assert_eq!(msg.take::<u32>().unwrap(), 7);

@@ -80,7 +80,10 @@ fn c06_a_decoder_that_consumes_nothing_is_an_error_and_not_a_loop() {
     channel.write_inbound(Bytes::from_static(b"abc"));
     let errors = errors(&mut channel);
     let [error] = &errors[..] else { panic!("one error, not {errors:?}") };
-    assert!(error.contains("ConsumesNothing gave a message without consuming a byte"), "{error}");
+    assert!(
+        error.contains("ConsumesNothing returned a message without consuming a byte"),
+        "{error}"
+    );
     assert!(channel.read_inbound_any().is_none(), "and nothing else");
 }
 
@@ -312,7 +315,8 @@ fn r04_a_peer_that_never_ends_its_message_does_not_fill_the_memory() {
     small.write_inbound(Bytes::from_static(b"x"));
     small.write_inbound(Bytes::from_static(b"y"));
     let told = errors(&mut small);
-    let why = "NeverCompletes left 11 bytes unread and may leave 10: see Decoder::max_unread";
+    let why =
+        "NeverCompletes left 11 bytes unread, more than its limit of 10: see Decoder::max_unread";
     assert!(told.len() == 1 && told[0].ends_with(why), "once: {told:?}");
 
     let mut default = channel(NeverCompletes(None));

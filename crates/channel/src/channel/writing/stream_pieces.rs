@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "4 bytes sent of 3")]
+    #[should_panic(expected = "4 bytes sent of a region of 3")]
     fn more_than_the_file_cannot_have_been_sent() {
         let mut both = Both::of("3a");
         both.release();

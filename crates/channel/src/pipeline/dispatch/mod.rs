@@ -40,7 +40,7 @@ pub(crate) struct PipelineState {
     ever_stopped_for: Cell<Events>,
     /// The slot whose handler panicked; [`HEAD`] if none did.
     panicked_slot: Cell<u32>,
-    /// How many names were generated from handler types.
+    /// The number of names generated from handler types.
     pub(crate) generated_names: Cell<u32>,
     /// True once all handlers are being removed and no more may be added.
     pub(crate) is_closed: Cell<bool>,
@@ -48,9 +48,9 @@ pub(crate) struct PipelineState {
     pub(crate) is_removal_waiting: Cell<bool>,
     /// True if the removal of all handlers does not wait for slots that are being removed already.
     pub(crate) skips_lingering: Cell<bool>,
-    /// How many handlers were removed: a cheap way for a handler to see that it was not.
+    /// The number of handlers removed so far: a cheap way for a handler to see that it was not.
     pub(crate) removals: Cell<u32>,
-    /// How many timers the handlers have set; numbers the next one.
+    /// The number of timers set so far, which is the number of the next one.
     pub(crate) timers_set: Cell<u32>,
 }
 

@@ -2,7 +2,7 @@
 //! its channel and the method (O02).
 //!
 //! ```text
-//!   slot ──► WatchedHandler ──► publishes "`app` of channel 7, in on_read" ──► the handler ──► restores the previous entry
+//!   slot ──► WatchedHandler: publishes "`app` of channel 7, in on_read" ──► calls the handler ──► restores the entry
 //! ```
 //!
 //! A handler is wrapped when it is added, if its loop has a watchdog. Without a watchdog it is stored unwrapped, and

@@ -1,4 +1,4 @@
-//! The executor's side: the letters are read, and the handler is called.
+//! The executor's side of offloading: runs commands by calling the handler.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, PoisonError};
@@ -16,11 +16,11 @@ use crate::channel::lifecycle::hold::Hold;
 use crate::pipeline::dispatch::watched_handler::HandlerMethod;
 use crate::pipeline::error::PipelineError;
 
-/// How many letters a task reads before other tasks of its executor have their turn: enough for the
-/// price of a task not to matter, few enough for a busy channel not to keep an executor to itself.
+/// The number of commands a task runs before other tasks of its executor get a turn: enough that the cost of a task does not
+/// matter, few enough that a busy channel does not monopolise the executor.
 const COMMANDS_PER_TASK: usize = 64;
 
-/// Who is at the other end.
+/// The remote handler, or how to build it.
 pub(super) enum RemoteHandlerState {
     Unbuilt(BuildHandler),
     Built(Box<dyn RemoteHandler>),
@@ -28,8 +28,8 @@ pub(super) enum RemoteHandlerState {
 
 pub(super) type BuildHandler = Box<dyn FnOnce() -> Box<dyn RemoteHandler> + Send>;
 
-/// A task that reads letters. Dropped by an executor that died, it tells the loop. Until it is through, a
-/// drain of the loop waits for the channel.
+/// A task that runs commands. If an executor that died drops it, its destructor informs the loop. A drain of the loop
+/// waits for the channel until the task has ended.
 struct CommandTask {
     link: Option<Arc<OffloadLink>>,
     _hold: Hold,
@@ -47,14 +47,14 @@ impl Drop for CommandTask {
     fn drop(&mut self) {
         if let Some(link) = self.link.take() {
             let executor = link.executor().name().to_owned();
-            let cause = String::from("its tasks were dropped");
+            let cause = String::from("it dropped its tasks");
             link.lose_executor(ErrorKind::LoopDied { executor, cause }.into());
         }
     }
 }
 
 impl OffloadLink {
-    /// Lets the executor read the letters.
+    /// Submits a task to the executor that runs the commands.
     pub(super) fn schedule(self: &Arc<Self>) -> Result<(), Error> {
         let make_task = |link: Arc<OffloadLink>| {
             let hold = Channel::new(link.shared().clone()).hold();
@@ -64,7 +64,7 @@ impl OffloadLink {
         Ok(self.executor().execute_with(Origin::here(), self.clone(), make_task)?)
     }
 
-    /// The executor will not read the letters: neither now nor ever.
+    /// Handles the loss of the executor, which will never run the commands: drops the handler and informs the loop.
     pub(super) fn lose_executor(self: &Arc<Self>, cause: Error) {
         if let Some(handler_state) = self.take_handler_state() {
             self.drop_catching_panic(handler_state);
@@ -74,6 +74,7 @@ impl OffloadLink {
         self.emit(Emission::Exited(HandlerExit::Failed(error)));
     }
 
+    /// Runs a batch of commands.
     fn run_commands(self: &Arc<Self>) {
         loop {
             let Some(mut handler_state) = self.take_handler_state() else { return };
@@ -83,7 +84,7 @@ impl OffloadLink {
                 let was_write = matches!(command, HandlerCommand::Event(RemoteEvent::Write(..)));
                 match self.run_command(handler_state, command, &ctx) {
                     Ok(state) => handler_state = state,
-                    // Nobody rests: from now on the letters are the loop's.
+                    // The batch is not finished: from now on the loop takes the commands.
                     Err(exit) => return self.emit(Emission::Exited(exit)),
                 }
                 if was_write {
@@ -92,7 +93,7 @@ impl OffloadLink {
             }
             *self.handler_state.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(handler_state);
-            // An executor that takes no more tasks has to end what it has begun.
+            // If the executor accepts no more tasks, this one has to run the rest.
             if !self.finish_command_batch() || self.schedule().is_ok() {
                 return;
             }
@@ -103,7 +104,7 @@ impl OffloadLink {
         self.handler_state.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Reads one letter to the handler.
+    /// Runs one command. Returns the handler, or why it is gone.
     fn run_command(
         self: &Arc<Self>,
         handler_state: RemoteHandlerState,
@@ -161,6 +162,7 @@ impl OffloadLink {
         }
     }
 
+    /// Reports a panic of the handler.
     #[cold]
     fn report_panic(&self, payload: Box<dyn std::any::Any + Send>) -> HandlerExit {
         let message = panic_message(payload);
@@ -174,9 +176,10 @@ impl OffloadLink {
         self.run_guarded(|| drop(value));
     }
 
+    /// Calls `f`, which runs destructors of user code; a panic is caught and reported.
     pub(super) fn run_guarded(&self, f: impl FnOnce()) {
         let origin = Origin::labelled(self.type_name());
-        // Reported by itself.
+        // `run_as` reports a panic.
         let _ = run_as(UserCode::Destructor, origin, f);
     }
 }

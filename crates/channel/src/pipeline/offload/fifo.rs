@@ -1,16 +1,15 @@
-//! A queue between two threads whose consumer is called when there is something, and only once.
+//! A queue between threads whose consumer is called once when items arrive, not once per item.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::queue_capacity::shrink_if_empty;
 
-/// First in, first out.
+/// A first-in, first-out queue with one consumer.
 ///
-/// Producers lock it to push, the consumer to pop, one item at a time; nobody calls anything meanwhile,
-/// and items are dropped outside. `called` says that the consumer is on its way or at work: it is set by
-/// whoever pushes first, who then calls the consumer, and taken back by the consumer alone, when it has
-/// found the queue empty.
+/// Producers lock it to push, the consumer to pop, one item at a time. No other code runs under the lock, and items are
+/// dropped outside of it. `is_consumer_called` is true while the consumer is scheduled or at work: the producer that
+/// sets it has to call the consumer, and only the consumer clears it, when it has found the queue empty.
 pub(super) struct Fifo<T>(Mutex<FifoState<T>>);
 
 struct FifoState<T> {
@@ -32,10 +31,10 @@ impl<T> Fifo<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends an item. `true`: the caller has to call the consumer.
+    /// Appends an item. Returns true if the caller has to call the consumer.
     ///
     /// # Errors
-    /// The item, if the queue is closed.
+    /// Returns the item if the queue is closed.
     pub(super) fn push(&self, item: T) -> Result<bool, T> {
         let mut state = self.lock();
         if state.is_closed {
@@ -45,7 +44,7 @@ impl<T> Fifo<T> {
         Ok(!std::mem::replace(&mut state.is_consumer_called, true))
     }
 
-    /// Asks for the consumer without an item. `true`: the caller has to call it.
+    /// Requests a call of the consumer without an item. Returns true if the caller has to call it.
     #[must_use]
     pub(super) fn request_consumer(&self) -> bool {
         let mut state = self.lock();
@@ -56,8 +55,8 @@ impl<T> Fifo<T> {
         self.lock().items.pop_front()
     }
 
-    /// The consumer is done for now. `true`: there is more, and it has to come again; otherwise the
-    /// next to push calls it.
+    /// Ends a batch of the consumer. Returns true if there are more items and the consumer has to be called again;
+    /// otherwise the next producer calls it.
     #[must_use]
     pub(super) fn finish_batch(&self) -> bool {
         let mut state = self.lock();
@@ -66,7 +65,7 @@ impl<T> Fifo<T> {
         state.is_consumer_called
     }
 
-    /// Nobody will consume any more: gives back what is in it, and takes no more.
+    /// Closes the queue: returns its items, and refuses further ones.
     #[must_use]
     pub(super) fn close(&self) -> VecDeque<T> {
         let mut state = self.lock();
@@ -82,7 +81,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn c03_the_consumer_is_called_once_for_many() {
+    fn c03_the_consumer_is_called_once_for_many_items() {
         let fifo = Fifo::new();
         assert_eq!([fifo.push(1), fifo.push(2), fifo.push(3)], [Ok(true), Ok(false), Ok(false)]);
         assert_eq!(fifo.pop(), Some(1));
@@ -92,7 +91,7 @@ mod tests {
             [fifo.pop(), fifo.pop(), fifo.pop(), fifo.pop()],
             [Some(2), Some(3), Some(4), None]
         );
-        assert_eq!(fifo.push(5), Ok(false), "it is at work until it rests");
+        assert_eq!(fifo.push(5), Ok(false), "the consumer is at work until it finishes its batch");
         assert!(fifo.finish_batch());
         assert_eq!(fifo.pop(), Some(5));
         assert!(!fifo.finish_batch());
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn c03_a_closed_queue_takes_nothing() {
+    fn c03_a_closed_queue_refuses_items() {
         let fifo = Fifo::new();
         fifo.push(1).unwrap();
         assert_eq!(fifo.close(), [1]);
@@ -110,8 +109,9 @@ mod tests {
         assert!(!fifo.request_consumer());
         assert_eq!(fifo.pop(), None);
     }
+
     #[test]
-    fn r01_what_two_threads_push_is_taken_once_in_order_and_no_call_is_missed() {
+    fn r01_items_of_two_producers_are_taken_once_in_order_and_no_call_is_missed() {
         const EACH: usize = if cfg!(miri) { 20 } else { 2_000 };
         let fifo = Arc::new(Fifo::new());
         let (call, calls) = mpsc::channel();

@@ -1,4 +1,5 @@
-//! What joins the slot on the loop to the handler on its executor: two queues, and who is called when.
+//! The link between the slot on the loop and the handler on its executor: two queues, and when their consumers are
+//! called.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,30 +20,33 @@ use crate::pipeline::slots::slot_list::SlotId;
 use crate::report_throttle::ReportThrottle;
 use crate::token::Token;
 
-/// Between an [`Offloaded`](super::Offloaded) and its handler.
+/// Connects an [`Offloaded`](super::Offloaded) on the loop with its handler on the executor.
 ///
-/// `letters` are posted by the loop alone, and taken by the executor until the handler has left; then
-/// they are the loop's again, which learns of it by the farewell. `emissions` are pushed by anybody and
-/// taken by the loop alone. `occupant` is taken out and put back by the one task that drains the letters,
-/// or by whoever finds that there will be no such task. `parting` and `overflows` are the loop's
-/// alone, until that is gone.
+/// Which thread touches what:
+/// - `commands` are pushed by the loop only. The executor takes them until the handler has exited; then the loop, which
+///   learns of it by [`Emission::Exited`], takes the rest.
+/// - `emissions` are pushed by any thread and taken by the loop only.
+/// - `handler_state` is taken out and put back by the one task that runs the commands, or taken by the thread that
+///   finds that there will be no such task.
+/// - `exit` and `is_overflowing` belong to the loop, until the loop is gone.
 pub(crate) struct OffloadLink {
     owner: LinkOwner,
-    /// What it is known by, if its executor is watched.
+    /// The call site under which the watchdog reports the handler, if its executor is watched.
     call_site: Option<CallSite>,
     commands: Fifo<HandlerCommand>,
     emissions: Fifo<Emission>,
     pub(super) handler_state: Mutex<Option<RemoteHandlerState>>,
-    /// How many letters are writes.
+    /// The number of writes among the queued commands.
     queued_writes: AtomicUsize,
-    /// They are so many that they make the channel unwritable.
+    /// True while so many writes are queued that they make the channel unwritable.
     is_overflowing: AtomicBool,
+    /// The exit of the handler that the loop is processing.
     exit: Mutex<Option<HandlerExit>>,
-    /// How often the handler failed and nobody else was told.
+    /// Counts and throttles reports of errors that no completion received.
     failures: ReportThrottle,
 }
 
-/// Whose link it is.
+/// The handler that a link belongs to.
 pub(super) struct LinkOwner {
     pub(super) shared: Arc<ChannelShared>,
     pub(super) slot: SlotId,
@@ -51,34 +55,34 @@ pub(super) struct LinkOwner {
     pub(super) executor: EventExecutor,
 }
 
-/// To the handler.
+/// A command to the handler, run on its executor.
 pub(crate) enum HandlerCommand {
-    /// It is to be built, and told that it was added.
+    /// Build the handler and call its `on_added`.
     Added,
     Event(RemoteEvent),
-    /// To be sent back: what was posted before has come through then.
+    /// Send the marker back: all earlier commands have been run then.
     Marker,
     Removed,
 }
 
-/// To the loop.
+/// A message from the handler, or from its executor, to the loop.
 pub(crate) enum Emission {
     Event(RemoteEvent),
-    /// What became of an operation whose completion has stayed on the loop.
+    /// The result of an operation whose completion stayed on the loop, under this number.
     Complete(u64, Result<(), Error>),
     Marker,
-    /// The handler is gone, and reads no more letters.
+    /// The handler is gone, and runs no more commands.
     Exited(HandlerExit),
 }
 
-/// Why a handler is gone.
+/// The reason why a handler is gone.
 #[derive(Clone)]
 pub(crate) enum HandlerExit {
-    /// It was removed.
+    /// The handler was removed.
     Removed,
-    /// It could not do its work: the handlers behind it are told.
+    /// The handler could not be added, or its executor is gone. The error is fired to the handlers behind it.
     Failed(Error),
-    /// It panicked, and that has been reported.
+    /// The handler panicked, which was reported.
     Panicked(Error),
 }
 
@@ -123,7 +127,7 @@ impl OffloadLink {
         &self.owner.executor
     }
 
-    /// Calls `f`, which calls the handler: on its executor.
+    /// Calls `f`, which calls the handler, under its call site. On the executor.
     pub(super) fn run_as<R>(&self, method: HandlerMethod, f: impl FnOnce() -> R) -> R {
         match &self.call_site {
             Some(call_site) => run_at(call_site, method as u8, f),
@@ -131,18 +135,18 @@ impl OffloadLink {
         }
     }
 
-    // Letters.
+    // Commands: from the loop to the handler.
 
-    /// Posts the first letter.
+    /// Sends the first command.
     ///
     /// # Errors
-    /// The executor takes no tasks.
+    /// The executor accepts no tasks.
     pub(super) fn send_added(self: &Arc<Self>) -> Result<(), Error> {
         let _ = self.commands.push(HandlerCommand::Added);
         self.schedule()
     }
 
-    /// Posts a letter. On the loop.
+    /// Sends a command to the handler. On the loop.
     pub(crate) fn send_command(self: &Arc<Self>, command: HandlerCommand) {
         if let HandlerCommand::Event(RemoteEvent::Write(..)) = command {
             self.queued_writes.fetch_add(1, Ordering::Relaxed);
@@ -154,18 +158,18 @@ impl OffloadLink {
                     self.lose_executor(error);
                 }
             }
-            // Neither the loop nor the executor is there any more.
+            // Closed: neither the loop nor the executor will run it.
             Err(command) => drop(command),
         }
     }
 
-    /// Lets the handler take its leave: its slot is gone. On the loop.
+    /// Removes the handler, whose slot is gone. On the loop.
     pub(crate) fn send_removed(self: &Arc<Self>) {
         self.send_command(HandlerCommand::Removed);
     }
 
-    /// Nobody will read the letters that are left. One by one: a destructor that panics keeps none of
-    /// the others.
+    /// Drops the remaining commands, which nobody will run. Each is guarded on its own: a destructor that panics does
+    /// not affect the others.
     pub(super) fn drop_commands(&self) {
         *self.exit() = None;
         for command in self.commands.close() {
@@ -173,7 +177,7 @@ impl OffloadLink {
         }
     }
 
-    /// Takes the next letter.
+    /// Takes the next command.
     pub(super) fn next_command(&self) -> Option<HandlerCommand> {
         let command = self.commands.pop()?;
         if let HandlerCommand::Event(RemoteEvent::Write(..)) = command {
@@ -182,21 +186,21 @@ impl OffloadLink {
         Some(command)
     }
 
-    /// The task has read its share. `true`: there is more.
+    /// Ends a batch of commands. Returns true if there are more.
     pub(super) fn finish_command_batch(&self) -> bool {
         self.commands.finish_batch()
     }
 
-    /// Whether it has come, or ceased, to overflow since this was asked last (rule 6). On the loop.
+    /// Returns whether too many writes are queued, if that has changed since the last call (rule 6). On the loop.
     pub(super) fn take_overflow_change(&self) -> Option<bool> {
         let is_overflowing = self.queued_writes.load(Ordering::Relaxed) > MAX_QUEUED_WRITES;
         let before = self.is_overflowing.swap(is_overflowing, Ordering::Relaxed);
         (before != is_overflowing).then_some(is_overflowing)
     }
 
-    // Emissions.
+    // Emissions: from the handler to the loop.
 
-    /// Sends something to the loop; drops it if that is not there any more.
+    /// Sends an emission to the loop, or discards it if the loop is gone.
     pub(super) fn emit(self: &Arc<Self>, emission: Emission) {
         match self.emissions.push(emission) {
             Ok(true) => self.schedule_loop(),
@@ -205,7 +209,7 @@ impl OffloadLink {
         }
     }
 
-    /// Lets the loop look at how much is waiting.
+    /// Makes the loop check how many writes are queued.
     pub(super) fn request_loop(self: &Arc<Self>) {
         if self.emissions.request_consumer() {
             self.schedule_loop();
@@ -216,7 +220,7 @@ impl OffloadLink {
         self.emissions.pop()
     }
 
-    /// The loop has done its share; it comes again if there is more.
+    /// Ends a batch of emissions on the loop, and schedules the next one if there are more.
     pub(super) fn finish_emission_batch(self: &Arc<Self>) {
         if self.emissions.finish_batch() {
             self.schedule_loop();
@@ -225,6 +229,7 @@ impl OffloadLink {
         }
     }
 
+    /// Sends a command to the loop that processes the emissions.
     fn schedule_loop(self: &Arc<Self>) {
         let link = self.clone();
         let command = LoopCommand::new(move |here| here.channels().on_emissions(&link));
@@ -233,10 +238,10 @@ impl OffloadLink {
         }
     }
 
-    /// The channel is gone, or its loop.
+    /// Closes the queue of emissions, because the channel or its loop is gone.
     pub(crate) fn close_emissions(&self) {
         for emission in self.emissions.close() {
-            // One by one: a destructor that panics keeps none of the others, nor the letters.
+            // Each guarded on its own: a destructor that panics affects neither the others nor the commands.
             self.run_guarded(|| self.discard_emission(emission));
         }
         if self.exit().is_some() {
@@ -244,30 +249,33 @@ impl OffloadLink {
         }
     }
 
+    /// Fails the operation of an emission that the loop will not process.
     fn discard_emission(&self, emission: Emission) {
         match emission {
-            // Closed is what it is to be.
+            // The channel is closed already.
             Emission::Event(RemoteEvent::Close(done)) => done.succeed(),
             Emission::Event(event) => event.fail(&self.owner.shared.closed_error().into()),
-            // The loop would have seen to the letters that are left.
+            // Otherwise the loop would have processed the remaining commands.
             Emission::Exited(_) => self.drop_commands(),
             Emission::Complete(..) | Emission::Marker => {}
         }
     }
 
-    /// The farewell that is being said. On the loop.
+    /// Returns the exit that is being processed. On the loop.
     pub(super) fn exit(&self) -> MutexGuard<'_, Option<HandlerExit>> {
         self.exit.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    // How calls end.
+    // Results of handler methods.
 
+    /// Reports an error that `on_error` returned.
     pub(super) fn report_error_method(&self, result: HandlerResult) {
         if let Err(error) = result {
             self.report(&format!("the error method of `{}`", self.name()), &error);
         }
     }
 
+    /// Fails the completion of an operation, or reports the error if nobody receives it.
     pub(super) fn operation_failed(&self, error: Error, done: RemoteCompletion) {
         if done.is_none() || done.is_detached() {
             self.report(&format!("`{}`", self.name()), &error);
@@ -275,11 +283,11 @@ impl OffloadLink {
         done.fail(error);
     }
 
-    fn report(&self, what: &str, error: &Error) {
+    fn report(&self, failed: &str, error: &Error) {
         if let Some(count) = self.failures.record() {
             let channel = &self.owner.shared;
             report(Fault::Unhandled(format!(
-                "{channel:?}: {what} failed, {count} so far: {error}"
+                "{channel:?}: {failed} failed, {count} so far: {error}"
             )));
         }
     }

@@ -1,4 +1,4 @@
-//! The loop's side: what comes back from an offloaded handler goes on from its slot.
+//! The loop's side of offloading: emissions of an offloaded handler continue from its slot.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -16,16 +16,16 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::slots::slot::SlotState;
 use crate::pipeline::slots::slot_list::HEAD;
 
-/// How many emissions of a handler are seen to before others have their turn.
+/// The number of emissions of a handler that are processed before others get a turn.
 const EMISSIONS_PER_COMMAND: usize = 256;
 
-/// What a channel keeps for its offloaded handlers.
+/// The state that a channel keeps for its offloaded handlers.
 #[derive(Default)]
 pub(crate) struct OffloadState {
-    /// Which executor of a group they were given: all of a channel's the same. A group goes by the
-    /// name of its first child.
+    /// The executor of each group that this channel's handlers run on: all handlers of a channel that use the same
+    /// group share one. A group is identified by the id of its first child.
     pinned: Vec<(ExecutorId, EventExecutor)>,
-    /// Completions whose numbers are on their way.
+    /// Completions that stayed on the loop, by the number that was sent instead.
     kept: HashMap<u64, Completion>,
     next_number: u64,
 }
@@ -37,8 +37,8 @@ impl OffloadState {
     }
 }
 
-/// When the loop has seen to emissions, even if a handler has panicked meanwhile, it comes again if
-/// there is more.
+/// A batch of emissions on the loop. Its destructor schedules the next batch if there are more, even if a handler has
+/// panicked meanwhile.
 struct EmissionBatch<'a> {
     core: &'a Rc<ChannelCore>,
     link: &'a Arc<OffloadLink>,
@@ -47,20 +47,20 @@ struct EmissionBatch<'a> {
 impl Drop for EmissionBatch<'_> {
     fn drop(&mut self) {
         self.link.finish_emission_batch();
-        // In this order: what becomes lighter after this look calls the loop again.
+        // In this order: a write that leaves the queue after this check calls the loop again.
         self.core.update_backpressure(self.link);
     }
 }
 
 impl ChannelCore {
-    /// The executor of this group for this channel's handlers.
+    /// Returns the executor of this group that runs this channel's handlers.
     pub(super) fn pin_executor(&self, group: &EventExecutorGroup) -> EventExecutor {
         let choose = || group.next_for(&self.channel().id());
         let Some(key) = group.children().next().map(|first| first.id()) else { return choose() };
         if let Some(executor) = self.offload_state().pinned_to(key) {
             return executor;
         }
-        // The chooser is the user's: nothing is borrowed, and it may have pinned the group itself meanwhile.
+        // The chooser is user code: nothing is borrowed, and it may have pinned the group itself.
         let executor = choose();
         let mut offload_state = self.offload_state();
         offload_state.pinned_to(key).unwrap_or_else(|| {
@@ -69,7 +69,7 @@ impl ChannelCore {
         })
     }
 
-    /// Keeps what cannot travel, and gives something that can.
+    /// Converts a completion to one that is `Send`: a promise is moved, anything else stays here under a number.
     pub(super) fn keep_completion(
         &self,
         link: &Arc<OffloadLink>,
@@ -90,7 +90,7 @@ impl ChannelCore {
         }
     }
 
-    /// What has travelled, or was kept for it.
+    /// Converts a remote completion back, on the loop.
     pub(super) fn restore_completion(&self, done: RemoteCompletion) -> Completion {
         match done.into_target() {
             CompletionTarget::Ignored => Completion::none(),
@@ -103,12 +103,12 @@ impl ChannelCore {
         self.offload_state().kept.remove(&number).unwrap_or_default()
     }
 
-    /// Why nothing goes out from a slot that is gone.
+    /// Returns the error for an emission whose slot is gone.
     fn gone_or_closed(&self) -> Error {
         if self.channel().is_open() { ChannelError::Gone.into() } else { self.closed_error() }
     }
 
-    /// Sees to what a handler has emitted. From the loop.
+    /// Processes a batch of emissions of an offloaded handler. Called by the loop.
     pub(crate) fn process_emissions(self: &Rc<Self>, link: &Arc<OffloadLink>) {
         let _batch = EmissionBatch { core: self, link };
         for _ in 0..EMISSIONS_PER_COMMAND {
@@ -129,7 +129,7 @@ impl ChannelCore {
         self.finish_exit(link);
     }
 
-    /// Looks again at how much waits at a handler.
+    /// Updates the writability of the channel by the number of writes queued for a handler.
     pub(super) fn update_backpressure(self: &Rc<Self>, link: &OffloadLink) {
         match link.take_overflow_change() {
             Some(true) => self.add_overflow(),
@@ -141,8 +141,8 @@ impl ChannelCore {
         self.notify_watchers();
     }
 
-    /// If the handler is gone: sees to the letters it has not read, and takes its slot away. Whatever
-    /// panics meanwhile, the next visit goes on with the rest.
+    /// If the handler is gone, processes the commands it has not run, and discards its slot. If something panics
+    /// meanwhile, the next batch continues with the rest.
     fn finish_exit(self: &Rc<Self>, link: &Arc<OffloadLink>) {
         let Some(exit) = link.exit().clone() else { return };
         let at = self.pipeline.slots.borrow().find(link.slot());
@@ -166,22 +166,22 @@ impl ChannelCore {
             }
         }
         if let HandlerExit::Failed(error) = &exit {
-            *link.exit() = Some(HandlerExit::Panicked(error.clone())); // Told once.
+            *link.exit() = Some(HandlerExit::Panicked(error.clone())); // The error is fired once.
             self.send_from(at, Failure(error.clone()));
         }
         *link.exit() = None;
         let handler = self.pipeline.slots.borrow_mut().at_mut(at).handler.take();
         self.discard_slot(at, handler);
-        // What destructors have written to the place meanwhile nobody reads.
+        // Destructors may have sent further commands, which nobody runs.
         link.drop_commands();
         if let HandlerExit::Failed(error) | HandlerExit::Panicked(error) = exit {
-            // What it flushed before may have come in the same visit.
+            // Send what the handler flushed before: the flush may have been in the same batch.
             self.write_out();
             self.close(Some(error), Completion::none());
         }
     }
 
-    /// A removed slot stays in its place until its handler has left: what comes meanwhile waits there.
+    /// Keeps a removed slot in its place until its handler has exited; events that arrive meanwhile queue there.
     pub(super) fn let_slot_linger(&self, at: u32) {
         let mut slots = self.pipeline.slots.borrow_mut();
         let slot = slots.at_mut(at);
@@ -190,8 +190,8 @@ impl ChannelCore {
         self.pipeline.add_stop_events(Events::ALL);
     }
 
-    /// Sends a last letter through one offloaded handler after the other, from this slot inward; when
-    /// it has been through all, nothing is on its way any more.
+    /// Sends a marker through the offloaded handlers one after the other, from this slot inward. When it has passed
+    /// all of them, no event is in flight, and the handlers are removed.
     pub(crate) fn send_marker_from(self: &Rc<Self>, from: u32) {
         let next = {
             let slots = self.pipeline.slots.borrow();

@@ -1,4 +1,4 @@
-//! What stands in a pipeline for a handler that runs elsewhere.
+//! `Offloaded`: the handler on the loop that stands for a handler on another executor.
 
 use std::any::type_name;
 use std::fmt;
@@ -20,36 +20,37 @@ use crate::pipeline::handler::{Handler, HandlerResult};
 use crate::pipeline::message::Msg;
 use crate::pipeline::typed::signature::Signature;
 
-/// A handler for a pipeline whose work is done by a [`RemoteHandler`] on another executor. It is added,
-/// found, replaced and removed as any other.
+/// A handler whose work is done by a [`RemoteHandler`] on another executor. It is added, found, replaced
+/// and removed as any other handler.
 ///
-/// All offloaded handlers of a channel that are given the same group run on the same executor of it. The
-/// channel keeps that executor from ending by itself.
+/// All offloaded handlers of a channel that are given the same group run on the same executor of that
+/// group. The channel keeps that executor from ending by itself.
 ///
-/// Removing it, or replacing it, is no hurry: it first gets all that was on its way to it, and what
-/// comes meanwhile waits behind that and then goes past. Nothing that was written is lost.
+/// A handler that is removed or replaced first receives everything that was queued for it. Events that
+/// arrive meanwhile queue behind that and then go past it; no write is lost.
 pub struct Offloaded<H> {
     executor: ExecutorChoice,
     signature: Signature,
-    /// Until it is added.
+    /// Builds the handler; taken when it is added.
     build: Option<BuildHandler>,
-    /// From then on.
+    /// Set when the handler is added.
     link: Option<Arc<OffloadLink>>,
     handler: PhantomData<fn() -> H>,
 }
 
+/// The executor, or the group, that an offloaded handler runs on.
 enum ExecutorChoice {
     Group(EventExecutorGroup),
     Executor(EventExecutor),
 }
 
 impl<H: RemoteHandler> Offloaded<H> {
-    /// A handler that `build` makes on an executor of this group.
+    /// Returns a handler that is built by `build`, and runs, on one executor of this group.
     pub fn new(group: &EventExecutorGroup, build: impl FnOnce() -> H + Send + 'static) -> Self {
         Self::with_executor(ExecutorChoice::Group(group.clone()), build)
     }
 
-    /// A handler that `build` makes on this executor.
+    /// Returns a handler that is built by `build`, and runs, on this executor.
     pub fn on(executor: &EventExecutor, build: impl FnOnce() -> H + Send + 'static) -> Self {
         Self::with_executor(ExecutorChoice::Executor(executor.clone()), build)
     }
@@ -60,16 +61,18 @@ impl<H: RemoteHandler> Offloaded<H> {
         Self { executor, signature, build: Some(build), link: None, handler: PhantomData }
     }
 
-    /// The types of the messages it takes and gives: they are checked before it is built, so it is not
-    /// asked for them.
+    /// Declares the types of the messages that the handler accepts and emits. They are declared here
+    /// because they are checked before the handler is built.
     #[must_use]
     pub fn signed(mut self, signature: Signature) -> Self {
         self.signature = signature;
         self
     }
 
+    /// Returns the link to the executor.
+    ///
     /// # Errors
-    /// It was not added: then nothing comes to it.
+    /// The handler was not added; it receives no events then.
     fn link(&self) -> Result<&Arc<OffloadLink>, Error> {
         self.link.as_ref().ok_or_else(|| Error::new(ChannelError::Gone))
     }
@@ -92,7 +95,7 @@ impl<H: RemoteHandler> Offloaded<H> {
     }
 }
 
-/// All events stop here (rule 12): the default interest is all of them.
+/// Every event stops here (rule 12): the default interest is [`Events::ALL`](crate::Events::ALL).
 impl<H: RemoteHandler> Handler for Offloaded<H> {
     fn signature(&self) -> Signature {
         self.signature
@@ -198,8 +201,8 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        let weight = ctx.core().shared().reserve_pending(msg.size_hint())?;
-        self.send_operation(ctx, done, |done| RemoteEvent::Write(msg, done, weight))?;
+        let reservation = ctx.core().shared().reserve_pending(msg.size_hint())?;
+        self.send_operation(ctx, done, |done| RemoteEvent::Write(msg, done, reservation))?;
         ctx.core().update_backpressure(self.link()?);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Whom to tell what became of an operation, from another thread than the loop's.
+//! `RemoteCompletion`: a completion that may be used on other threads than the loop's.
 
 use std::fmt;
 use std::mem;
@@ -9,15 +9,15 @@ use waterwheel_executor::{Error, Promise};
 use super::link::{Emission, OffloadLink};
 use crate::channel::error::ChannelError;
 
-/// A [`Completion`](crate::Completion) that may go from thread to thread. Told once what became of a
-/// write, a close, a connect.
+/// A [`Completion`](crate::Completion) that is `Send`: receives the result of one outbound operation.
 ///
-/// A handler that is given one passes it on with what it emits ([`take`](Self::take)), completes it,
-/// or keeps it for later. If the handler's method returns an error while the completion is still in
-/// its place, it gets that error; one that is dropped uncompleted fails.
+/// A handler that is given a completion moves it on with what it emits ([`take`](Self::take)),
+/// completes it, or keeps it for later. If the handler's method returns an error and has not taken the
+/// completion, the completion fails with that error. A completion that is dropped without a result
+/// fails.
 ///
-/// A promise travels as it is. What only the loop may touch, a closure say, has stayed there, and is
-/// told in the order in which the handler does things.
+/// A promise is moved between the threads. A closure, which only the loop may call, stays on the loop
+/// and is called there, in order with what the handler emits.
 #[must_use = "a completion that is dropped fails"]
 #[derive(Default)]
 pub struct RemoteCompletion(RemoteCompletionKind);
@@ -27,11 +27,11 @@ enum RemoteCompletionKind {
     #[default]
     Ignored,
     Promise(Promise<()>),
-    /// It stayed on the loop, under this number.
+    /// The completion stayed on the loop, under this number.
     KeptOnLoop(Arc<OffloadLink>, u64),
 }
 
-/// Who is told, back on the loop.
+/// The receiver of the result, back on the loop.
 pub(super) enum CompletionTarget {
     Ignored,
     Promise(Promise<()>),
@@ -39,7 +39,7 @@ pub(super) enum CompletionTarget {
 }
 
 impl RemoteCompletion {
-    /// Nobody wants to know.
+    /// Returns a completion that ignores the result.
     pub const fn none() -> Self {
         Self(RemoteCompletionKind::Ignored)
     }
@@ -48,18 +48,19 @@ impl RemoteCompletion {
         Self(RemoteCompletionKind::KeptOnLoop(link.clone(), number))
     }
 
-    /// Takes it out of its place: the caller sees to it from now on.
+    /// Takes the completion, leaving [`none`](Self::none) in its place. The caller is responsible for
+    /// it from then on.
     pub fn take(&mut self) -> Self {
         mem::take(self)
     }
 
-    /// Whether nobody wants to know.
+    /// True if the result is ignored.
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self.0, RemoteCompletionKind::Ignored)
     }
 
-    /// True if it is a promise whose future was dropped, so that nobody will learn what it is told.
+    /// True for a promise whose future was dropped: nobody will see the result.
     pub(super) fn is_detached(&self) -> bool {
         matches!(
             &self.0,
@@ -67,17 +68,17 @@ impl RemoteCompletion {
         )
     }
 
-    /// It is done.
+    /// Completes the operation successfully.
     pub fn succeed(self) {
         self.complete(Ok(()));
     }
 
-    /// It failed.
+    /// Completes the operation with an error.
     pub fn fail(self, error: Error) {
         self.complete(Err(error));
     }
 
-    /// It ended in this way.
+    /// Completes the operation with `result`.
     pub fn complete(mut self, result: Result<(), Error>) {
         match mem::take(&mut self.0) {
             RemoteCompletionKind::Ignored => {}
@@ -90,12 +91,12 @@ impl RemoteCompletion {
         }
     }
 
-    /// Whether the one who waits has cancelled it. Only a promise can be.
+    /// True if the future of the promise was cancelled. Only a promise can be cancelled.
     pub(super) fn is_cancelled(&self) -> bool {
         matches!(&self.0, RemoteCompletionKind::Promise(promise) if promise.is_cancelled())
     }
 
-    /// On the loop again.
+    /// Converts the completion to its receiver, back on the loop.
     pub(super) fn into_target(mut self) -> CompletionTarget {
         match mem::take(&mut self.0) {
             RemoteCompletionKind::Ignored => CompletionTarget::Ignored,
@@ -113,7 +114,7 @@ impl From<Promise<()>> for RemoteCompletion {
 
 impl Drop for RemoteCompletion {
     fn drop(&mut self) {
-        // A promise looks after itself.
+        // A promise that is dropped fails by itself.
         if let RemoteCompletionKind::KeptOnLoop(..) = self.0 {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }

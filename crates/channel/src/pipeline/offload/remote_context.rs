@@ -1,4 +1,4 @@
-//! A handler's place in its pipeline, for any thread.
+//! `RemoteCtx`: how an offloaded handler acts on its pipeline, from any thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,13 +13,16 @@ use crate::channel::handle::{Channel, ChannelFuture};
 use crate::pipeline::message::Msg;
 use crate::pipeline::slots::slot_list::SlotId;
 
-/// Where an offloaded handler stands. `fire_…` passes something inward, to the handlers behind it; the
-/// plain verbs ask for something outward, of the handlers before it. Both happen on the loop, a little
-/// later, in the order of the calls.
+/// The position of an offloaded handler in its pipeline.
 ///
-/// Cheap to clone, `Send` and `Sync`; it may be kept, and used from any thread, also after the call it
-/// was given to. Once the handler has been removed or the channel is gone, operations fail and the rest
-/// has no effect. It keeps neither of them, but the executor from ending by itself.
+/// `fire_…` sends an inbound event to the handlers behind it, toward the tail. The plain verbs (`write`,
+/// `flush`, `close`, …) send an outbound event to the handlers before it, toward the transport. Both
+/// take effect on the loop, a little later, in the order of the calls.
+///
+/// Cheap to clone, `Send` and `Sync`. It may be kept beyond the call it was given to, and used on any
+/// thread. Once the handler was removed or the channel is gone, operations fail and fired events are
+/// dropped. It does not keep the channel or the handler alive, but keeps the executor from ending by
+/// itself.
 #[derive(Clone)]
 pub struct RemoteCtx {
     link: Arc<OffloadLink>,
@@ -34,66 +37,66 @@ impl RemoteCtx {
         self.link.emit(Emission::Event(event));
     }
 
-    // Inward.
+    // Inbound events, for the handlers behind this one.
 
-    /// The channel was registered.
+    /// Forwards that the channel was registered.
     pub fn fire_registered(&self) {
         self.emit(RemoteEvent::Registered);
     }
 
-    /// The channel left its loop.
+    /// Forwards that the channel was deregistered from its loop.
     pub fn fire_unregistered(&self) {
         self.emit(RemoteEvent::Unregistered);
     }
 
-    /// The channel became active.
+    /// Forwards that the channel became active.
     pub fn fire_active(&self) {
         self.emit(RemoteEvent::Active);
     }
 
-    /// The channel is no longer active.
+    /// Forwards that the channel became inactive.
     pub fn fire_inactive(&self) {
         self.emit(RemoteEvent::Inactive);
     }
 
-    /// A message came in.
+    /// Passes a message to the `on_read` of the next handler.
     pub fn fire_read(&self, msg: impl Into<Msg>) {
         self.emit(RemoteEvent::Read(msg.into()));
     }
 
-    /// That was all for now.
+    /// Forwards the end of a round of reads.
     pub fn fire_read_complete(&self) {
         self.emit(RemoteEvent::ReadComplete);
     }
 
-    /// An event of the user's own.
+    /// Fires a user event: a message of any type for the `on_user_event` of the next handler.
     pub fn fire_user_event(&self, event: impl Into<Msg>) {
         self.emit(RemoteEvent::UserEvent(event.into()));
     }
 
-    /// The channel became writable, or stopped being so.
+    /// Forwards that the channel became writable or stopped being writable.
     pub fn fire_writability_changed(&self) {
         self.emit(RemoteEvent::WritabilityChanged);
     }
 
-    /// Something failed.
+    /// Passes an error to the `on_error` of the next handler.
     pub fn fire_error(&self, error: Error) {
         self.emit(RemoteEvent::Failure(error));
     }
 
-    // Outward. What is called with the outcome runs on the handler's executor.
+    // Outbound operations. The closures of the `_then` forms run on the handler's executor.
 
     /// Binds the channel.
     pub fn bind(&self, to: impl Into<Address>) {
         self.bind_with(to, RemoteCompletion::none());
     }
 
-    /// Binds the channel, and tells `done`.
+    /// Binds the channel; `done` receives the result.
     pub fn bind_with(&self, to: impl Into<Address>, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Bind(to.into(), done.into()));
     }
 
-    /// Binds the channel, and calls `f` when it is bound, or could not be.
+    /// Binds the channel, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn bind_then(
         &self,
@@ -108,12 +111,12 @@ impl RemoteCtx {
         self.connect_with(to, RemoteCompletion::none());
     }
 
-    /// Connects the channel, and tells `done`.
+    /// Connects the channel; `done` receives the result.
     pub fn connect_with(&self, to: impl Into<ConnectTarget>, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Connect(to.into(), done.into()));
     }
 
-    /// Connects the channel, and calls `f` when it is connected, or could not be.
+    /// Connects the channel, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn connect_then(
         &self,
@@ -123,33 +126,33 @@ impl RemoteCtx {
         self.connect_with(to, self.promise_calling(f));
     }
 
-    /// Disconnects the channel; of a transport without connections, closes it.
+    /// Disconnects the channel. On a transport without connections this closes it.
     pub fn disconnect(&self) {
         self.disconnect_with(RemoteCompletion::none());
     }
 
-    /// Disconnects the channel, and tells `done`.
+    /// Disconnects the channel; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Disconnect(done.into()));
     }
 
-    /// Disconnects the channel, and calls `f` when that is done.
+    /// Disconnects the channel, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
         self.disconnect_with(self.promise_calling(f));
     }
 
-    /// Closes the channel: after what was flushed has been handed to the transport.
+    /// Closes the channel, after everything flushed was handed to the transport.
     pub fn close(&self) {
         self.close_with(RemoteCompletion::none());
     }
 
-    /// Closes the channel, and tells `done`.
+    /// Closes the channel; `done` receives the result.
     pub fn close_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Close(done.into()));
     }
 
-    /// Closes the channel, and calls `f` when that is done.
+    /// Closes the channel, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn close_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
         self.close_with(self.promise_calling(f));
@@ -163,40 +166,41 @@ impl RemoteCtx {
         future
     }
 
-    /// Lets the channel leave its loop.
+    /// Deregisters the channel from its loop.
     pub fn deregister(&self) {
         self.deregister_with(RemoteCompletion::none());
     }
 
-    /// Lets the channel leave its loop, and tells `done`.
+    /// Deregisters the channel from its loop; `done` receives the result.
     pub fn deregister_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Deregister(done.into()));
     }
 
-    /// Lets the channel leave its loop, and calls `f` when it has left, or could not.
+    /// Deregisters the channel from its loop, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn deregister_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
         self.deregister_with(self.promise_calling(f));
     }
 
-    /// Writes what was flushed, then tells the peer that this was all: see
+    /// Shuts down the output (half-close) after everything flushed was written: see
     /// [`Channel::shutdown_output`](crate::Channel::shutdown_output).
     pub fn shutdown_output(&self) {
         self.shutdown_output_with(RemoteCompletion::none());
     }
 
-    /// Shuts the output down after what was flushed, and tells `done`.
+    /// Shuts down the output after everything flushed was written; `done` receives the result.
     pub fn shutdown_output_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::ShutdownOutput(done.into()));
     }
 
-    /// Shuts the output down after what was flushed, and calls `f` when that is done, or could not be.
+    /// Shuts down the output after everything flushed was written, and calls `f` on the handler's
+    /// executor with the result.
     #[track_caller]
     pub fn shutdown_output_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
         self.shutdown_output_with(self.promise_calling(f));
     }
 
-    /// A promise that calls `f` on the handler's executor.
+    /// Returns a promise that calls `f` on the handler's executor.
     #[track_caller]
     fn promise_calling(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) -> Promise<()> {
         let (promise, future) = self.link.executor().new_promise();
@@ -204,17 +208,18 @@ impl RemoteCtx {
         promise
     }
 
-    /// Asks for more to be read: one round of it, if the channel does not read by itself.
+    /// Requests one round of reads. Needed only if the channel does not read by itself.
     pub fn read(&self) {
         self.emit(RemoteEvent::BeginRead);
     }
 
-    /// Writes a message: it waits in the channel until it is flushed. It counts as pending from now on.
+    /// Writes a message. It stays in the channel's outbound buffer until it is flushed. Its bytes count
+    /// as pending from this call on.
     pub fn write(&self, msg: impl Into<Msg>) {
         self.write_with(msg, RemoteCompletion::none());
     }
 
-    /// Writes a message, and tells `done`.
+    /// Writes a message; `done` receives the result.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
         let (msg, done) = (msg.into(), done.into());
         match self.link.shared().reserve_pending(msg.size_hint()) {
@@ -223,7 +228,7 @@ impl RemoteCtx {
         }
     }
 
-    /// Writes a message, and calls `f` when it was sent, or could not be.
+    /// Writes a message, and calls `f` on the handler's executor when it was sent, or failed.
     #[track_caller]
     pub fn write_then(
         &self,
@@ -233,7 +238,8 @@ impl RemoteCtx {
         self.write_with(msg, self.promise_calling(f));
     }
 
-    /// Writes a message. The listeners of the future run on the handler's executor.
+    /// Writes a message, and returns a future of the result. The future's listeners run on the handler's
+    /// executor.
     #[track_caller]
     pub fn write_future(&self, msg: impl Into<Msg>) -> ChannelFuture {
         let (promise, future) = self.link.executor().new_promise();
@@ -241,23 +247,24 @@ impl RemoteCtx {
         future
     }
 
-    /// Sends what was written.
+    /// Flushes what was written.
     pub fn flush(&self) {
         self.emit(RemoteEvent::Flush);
     }
 
-    /// Writes and flushes.
+    /// Writes a message and flushes.
     pub fn write_and_flush(&self, msg: impl Into<Msg>) {
         self.write_and_flush_with(msg, RemoteCompletion::none());
     }
 
-    /// Writes and flushes, and tells `done` of the write.
+    /// Writes a message and flushes; `done` receives the result of the write.
     pub fn write_and_flush_with(&self, msg: impl Into<Msg>, done: impl Into<RemoteCompletion>) {
         self.write_with(msg, done);
         self.flush();
     }
 
-    /// Writes and flushes, and calls `f` when the message was sent, or could not be.
+    /// Writes a message and flushes, and calls `f` on the handler's executor when the message was sent,
+    /// or failed.
     #[track_caller]
     pub fn write_and_flush_then(
         &self,
@@ -267,40 +274,40 @@ impl RemoteCtx {
         self.write_and_flush_with(msg, self.promise_calling(f));
     }
 
-    // Looking around: what the loop does meanwhile, nobody knows.
+    // State of the channel and of this handler. It may change on the loop at any time.
 
-    /// Whether the channel takes more: see [`Channel::is_writable`].
+    /// True if the channel was writable at the time of the call: see [`Channel::is_writable`].
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.channel().is_writable()
     }
 
-    /// Whether the channel is connected, or bound.
+    /// True if the channel was active at the time of the call: connected, or bound.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.channel().is_active()
     }
 
-    /// The handler's place.
+    /// Returns the slot of the handler.
     #[must_use]
     pub fn slot(&self) -> SlotId {
         self.link.slot()
     }
 
-    /// The handler's name.
+    /// Returns the name of the handler.
     #[must_use]
     pub fn name(&self) -> &str {
         self.link.name()
     }
 
-    /// The channel. What is written there begins at the end of the pipeline, and goes through this
-    /// handler.
+    /// Returns a handle to the channel. A message written to it starts at the tail of the pipeline, and
+    /// passes this handler.
     #[must_use]
     pub fn channel(&self) -> Channel {
         Channel::new(self.link.shared().clone())
     }
 
-    /// The executor the handler runs on.
+    /// Returns the executor that the handler runs on.
     #[must_use]
     pub fn executor(&self) -> &EventExecutor {
         self.link.executor()

@@ -1,4 +1,4 @@
-//! The events as they travel between the loop and an executor: everything in them is `Send`.
+//! Events as they are sent between the loop and an executor: everything in them is `Send`.
 
 use std::rc::Rc;
 
@@ -21,7 +21,7 @@ use crate::pipeline::dispatch::watched_handler::HandlerMethod;
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::message::Msg;
 
-/// An event on its way to a remote handler, or back.
+/// An event sent to a remote handler, or emitted by it.
 pub(crate) enum RemoteEvent {
     Registered,
     Unregistered,
@@ -39,20 +39,20 @@ pub(crate) enum RemoteEvent {
     Deregister(RemoteCompletion),
     ShutdownOutput(RemoteCompletion),
     BeginRead,
-    /// Its bytes are pending until it has arrived.
+    /// The reservation counts the message as pending bytes until the event has arrived.
     Write(Msg, RemoteCompletion, PendingReservation),
     Flush,
 }
 
 impl RemoteEvent {
-    /// Whether it goes on when the handler it was for has died: what tells of the channel's life, and a
-    /// wish that is about to come true anyway.
+    /// True if the event goes past a handler that has failed: lifecycle events of the channel, and a close, which
+    /// happens anyway.
     pub(super) fn passes_failed_handler(&self) -> bool {
         use RemoteEvent::{Active, Close, Inactive, Registered, Unregistered};
         matches!(self, Registered | Unregistered | Active | Inactive | Close(_))
     }
 
-    /// On the loop: goes on its way, from this slot on.
+    /// Sends the event onward from its slot. On the loop.
     pub(super) fn forward_from(self, core: &Rc<ChannelCore>, at: u32) {
         match self {
             RemoteEvent::Registered => core.send_from(at, Registered),
@@ -89,7 +89,7 @@ impl RemoteEvent {
         }
     }
 
-    /// Nobody will see to it any more.
+    /// Fails the event's completion: the event will not be delivered.
     pub(super) fn fail(self, error: &Error) {
         match self {
             RemoteEvent::Bind(_, done)
@@ -103,8 +103,8 @@ impl RemoteEvent {
         }
     }
 
-    /// True if the one who asked for this operation has cancelled it. A cancelled write travels on: it is
-    /// skipped when its turn comes.
+    /// True if the operation was cancelled. Writes are exempt: the outbound buffer skips a cancelled write when its
+    /// turn comes.
     fn is_cancelled(&self) -> bool {
         match self {
             RemoteEvent::Bind(_, done)
@@ -117,7 +117,7 @@ impl RemoteEvent {
         }
     }
 
-    /// The method that it is for.
+    /// Returns the method of the handler that the event calls.
     pub(super) fn method(&self) -> HandlerMethod {
         match self {
             RemoteEvent::Registered => HandlerMethod::on_registered,
@@ -141,7 +141,7 @@ impl RemoteEvent {
         }
     }
 
-    /// On the executor: calls the handler's method, and sees to what it returns.
+    /// Calls the method of the handler for this event, and handles its result. On the executor.
     pub(super) fn deliver(
         self,
         handler: &mut dyn RemoteHandler,
@@ -184,7 +184,7 @@ impl RemoteEvent {
                 return call_operation(link, done, |done| handler.shutdown_output(ctx, done));
             }
             RemoteEvent::Write(msg, done, reservation) => {
-                drop(reservation); // From now on it is the handler's.
+                drop(reservation); // From now on the message belongs to the handler.
                 return call_operation(link, done, |done| handler.write(ctx, msg, done));
             }
         };
@@ -194,7 +194,7 @@ impl RemoteEvent {
     }
 }
 
-/// An operation that fails, or leaves its completion where it was, fails that (rule 10).
+/// Calls an operation of the handler. If it fails, or does not take its completion, the completion fails (rule 10).
 fn call_operation(
     link: &OffloadLink,
     mut done: RemoteCompletion,

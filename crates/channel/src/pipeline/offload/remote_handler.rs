@@ -1,4 +1,4 @@
-//! What a user writes: a handler that runs elsewhere.
+//! The `RemoteHandler` trait: what a user implements for a handler on another executor.
 
 use waterwheel_executor::Error;
 
@@ -8,14 +8,14 @@ use crate::address::{Address, ConnectTarget};
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::message::Msg;
 
-/// A handler that does not run on its channel's loop but on an executor: it may take its time there. It
-/// is put into a pipeline as an [`Offloaded`](super::Offloaded).
+/// A handler that runs on another executor than its channel's loop, where it may block or compute for
+/// long. Wrap it in [`Offloaded`](super::Offloaded) to add it to a pipeline.
 ///
-/// It is built on its executor, called there and nowhere else, and dropped there, so long as that
-/// executor runs. Otherwise it is like a [`Handler`](crate::Handler): every method passes its event on
-/// by default, an error returned by an `on_…` method goes to its own [`on_error`](Self::on_error), and
-/// one returned by an operation to that operation's completion. What it emits goes on from its place in
-/// the pipeline, on the loop, a little later and in order.
+/// A remote handler is built, called and dropped on its executor only, as long as that executor runs.
+/// In other respects it is like a [`Handler`](crate::Handler): every method forwards its event by
+/// default; an error returned by an `on_…` method is passed to its own [`on_error`](Self::on_error),
+/// and one returned by an operation fails that operation's completion. What it emits continues from its
+/// slot in the pipeline, on the loop, a little later and in order.
 ///
 /// ```
 /// use waterwheel_channel::{HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
@@ -25,7 +25,7 @@ use crate::pipeline::message::Msg;
 ///
 /// impl RemoteHandler for Digest {
 ///     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
-///         // Takes long: the loop does other things meanwhile.
+///         // A long computation: the loop serves other channels meanwhile.
 ///         ctx.write_and_flush(msg);
 ///         Ok(())
 ///     }
@@ -36,84 +36,88 @@ use crate::pipeline::message::Msg;
 /// # drop(digest);
 /// # Ok::<(), waterwheel_executor::BuildError>(())
 /// ```
-#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[allow(
+    unused_variables,
+    reason = "overriding methods need the parameters that the defaults ignore"
+)]
 pub trait RemoteHandler: Send + 'static {
-    /// It is in the pipeline now, and events will come.
+    /// Called when the handler was added to the pipeline, before its first event.
     ///
     /// # Errors
-    /// It cannot work here: the error goes inward from its place, it is removed, and the channel is
-    /// closed. Whoever added it has long been told that it was.
+    /// The handler cannot work in this pipeline. The error is fired to the handlers behind it, it is
+    /// removed, and the channel is closed. The call that added it has returned success before.
     fn on_added(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         Ok(())
     }
 
-    /// It has left the pipeline, and has had everything that was on its way to it; this is the last
-    /// call. Not after a panic of its own: then it is only dropped.
+    /// Called when the handler was removed from the pipeline and has received everything that was queued
+    /// for it. This is the last call; a handler that panicked is dropped without it.
     fn on_removed(&mut self, ctx: &RemoteCtx) {}
 
-    /// The channel was registered with its loop.
+    /// Called when the channel was registered with its event loop.
     fn on_registered(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_registered();
         Ok(())
     }
 
-    /// The channel left its loop.
+    /// Called when the channel was deregistered from its event loop.
     fn on_unregistered(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_unregistered();
         Ok(())
     }
 
-    /// The channel is connected, or bound.
+    /// Called when the channel became active: connected, or bound.
     fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_active();
         Ok(())
     }
 
-    /// The channel is no longer active: nothing can be written any more.
+    /// Called when the channel became inactive: nothing can be written any more.
     fn on_inactive(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_inactive();
         Ok(())
     }
 
-    /// A message came in.
+    /// Called with a message that was read.
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         ctx.fire_read(msg);
         Ok(())
     }
 
-    /// That was all that could be read for now.
+    /// Called at the end of a round of reads.
     fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_read_complete();
         Ok(())
     }
 
-    /// Somebody fired an event of the user's own.
+    /// Called with a user event: a message fired by `fire_user_event`, or an event of the channel such
+    /// as [`HalfClosed`](crate::HalfClosed).
     fn on_user_event(&mut self, ctx: &RemoteCtx, event: Msg) -> HandlerResult {
         ctx.fire_user_event(event);
         Ok(())
     }
 
-    /// The channel became writable, or stopped being so: [`RemoteCtx::is_writable`] says which it is
-    /// by now.
+    /// Called when the channel became writable or stopped being writable; [`RemoteCtx::is_writable`]
+    /// returns the present state.
     fn on_writability_changed(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_writability_changed();
         Ok(())
     }
 
-    /// Something failed: one of this handler's own methods, or something before it that nobody has
-    /// dealt with. An error returned from here is reported, and goes no further.
+    /// Called with an error: of one of this handler's own methods, or one that no handler before it has
+    /// handled. An error returned from this method is reported and goes no further.
     fn on_error(&mut self, ctx: &RemoteCtx, error: Error) -> HandlerResult {
         ctx.fire_error(error);
         Ok(())
     }
 
-    /// The channel is to be bound.
+    /// Requests to bind the channel to an address.
     fn bind(&mut self, ctx: &RemoteCtx, to: Address, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.bind_with(to, done.take());
         Ok(())
     }
 
-    /// The channel is to be connected.
+    /// Requests to connect the channel.
     fn connect(
         &mut self,
         ctx: &RemoteCtx,
@@ -124,44 +128,44 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// The channel is to be disconnected.
+    /// Requests to disconnect the channel.
     fn disconnect(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.disconnect_with(done.take());
         Ok(())
     }
 
-    /// The channel is to be closed.
+    /// Requests to close the channel.
     fn close(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.close_with(done.take());
         Ok(())
     }
 
-    /// The channel is to leave its loop.
+    /// Requests to deregister the channel from its event loop.
     fn deregister(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// The output is to be shut down, after what was flushed. A handler that has something to say at the
-    /// end says it here.
+    /// Requests to shut down the output, after everything flushed was written. A handler whose protocol
+    /// ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
         Ok(())
     }
 
-    /// More is to be read.
+    /// Requests to read more.
     fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.read();
         Ok(())
     }
 
-    /// A message is to go out.
+    /// Requests to write a message.
     fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// What was written is to be sent.
+    /// Requests to flush: to send what was written.
     fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.flush();
         Ok(())

@@ -50,7 +50,7 @@ pub(crate) enum SlotState {
     Poisoned,
 }
 
-/// What a slot stores about its handler.
+/// The name, types and events of a handler, beside the handler itself.
 pub(crate) struct HandlerInfo {
     pub(crate) name: Name,
     /// The type of the handler.
@@ -81,13 +81,13 @@ pub(crate) struct ColdSlotState {
 #[derive(Default)]
 pub(crate) struct Backlog {
     events: VecDeque<QueuedEvent>,
-    /// How many of the events were queued before the current call of the handler began.
+    /// The number of events queued before the current call of the handler began.
     older_than_call: usize,
-    /// How many of the events are writes.
+    /// The number of writes among the events.
     writes: usize,
     /// True while the backlog is being delivered.
     is_delivering: bool,
-    /// How many events were queued during deliveries since the backlog was last empty. The handler causes these
+    /// The number of events queued during deliveries since the backlog was last empty. The handler causes these
     /// events itself, possibly without end.
     added_during_delivery: usize,
 }
@@ -95,7 +95,7 @@ pub(crate) struct Backlog {
 /// An event queued at a slot.
 pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
-    /// How many pending bytes the event adds. Computed once, because a message may change its size hint.
+    /// The pending bytes that the event adds. Computed once, because a message may change its size hint.
     pub(crate) bytes: usize,
     /// True if the event is for the handler; false if it goes past it, to the next slot.
     pub(crate) for_handler: bool,

@@ -1,13 +1,13 @@
-//! Several steps in one slot, put together by the compiler.
+//! Chains: several stages in one slot, joined at compile time.
 //!
 //! ```text
 //!   slot "in":  Bytes ──► Decode<Lines> ──Line──► Parse ──Request──► App ──► ctx.write(answer)
-//!                         └──────── one Inbound(…), plain calls, no boxes ────────┘
+//!                         └──────── one Inbound(…): static calls, no boxes ───────┘
 //! ```
 //!
-//! Between slots a message is a [`Msg`]: in a box, unless it is bytes. Between stages it is what it is.
-//! Stages that do not fit do not compile. A chain is one handler to its pipeline: it is removed as a
-//! whole, and runs as a whole.
+//! Between slots a message is a [`Msg`], which boxes every type but `Bytes`. Between stages it keeps its own type.
+//! Stages whose types do not fit do not compile. To its pipeline a chain is one handler: it is added, called and
+//! removed as a whole.
 
 use std::any::TypeId;
 use std::convert::Infallible;
@@ -19,10 +19,10 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::{Handler, HandlerResult};
 use crate::pipeline::message::{Message, Msg};
 
-/// One step of a chain. [`Inbound`] puts a chain into a pipeline.
+/// One stage of a chain. Wrap the chain in [`Inbound`] to add it to a pipeline.
 ///
-/// The messages between two stages need not be [`Message`]s, only what goes in at the front and what
-/// comes out at the end.
+/// The values between two stages need not be [`Message`]s; only the input of the first stage and the
+/// output of the last one must be.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -40,7 +40,7 @@ use crate::pipeline::message::{Message, Msg};
 ///     }
 /// }
 ///
-/// /// The last one answers, and emits nothing.
+/// /// The last stage answers, and emits nothing.
 /// struct Answer;
 ///
 /// impl Stage for Answer {
@@ -60,41 +60,46 @@ use crate::pipeline::message::{Message, Msg};
 /// let handler = Inbound(Length.then(Answer));
 /// # let _: &dyn Handler = &handler;
 /// ```
-#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[allow(
+    unused_variables,
+    reason = "overriding methods need the parameters that the defaults ignore"
+)]
 pub trait Stage: 'static {
-    /// What it takes.
+    /// The input type.
     type In: 'static;
-    /// What it gives; [`Infallible`] if nothing.
+    /// The output type; [`Infallible`] if the stage emits nothing.
     type Out: 'static;
 
-    /// A message came in; whatever becomes of it is [emitted](Emit::emit).
+    /// Called with a message; the results are [emitted](Emit::emit) to `out`.
     ///
     /// # Errors
-    /// What a later stage says, passed on with `?`, or its own. It goes inward, to the `on_error` of
-    /// the handlers behind the chain; of a chain that begins with a decoder, the next message follows.
+    /// An error of this stage, or of a later one (`out.emit(…)?`). It is fired inward, to the `on_error`
+    /// of the handlers behind the chain. A chain that starts with a decoder then continues with the
+    /// next message.
     fn on<O: Emit<Self::Out>>(&mut self, msg: Self::In, out: &mut O) -> HandlerResult;
 
-    /// Nothing more comes in: the peer has finished ([`HalfClosed::Input`]), or the channel has become inactive.
-    /// Called for each of the two; what was given at the first is not there any more at the second.
+    /// Called at the end of the input: when the peer has finished ([`HalfClosed::Input`]) and when the
+    /// channel has become inactive. Both may happen; what the stage emits at the first it must not emit
+    /// again at the second.
     ///
     /// # Errors
-    /// As of [`on`](Self::on).
+    /// See [`on`](Self::on).
     fn on_end<O: Emit<Self::Out>>(&mut self, out: &mut O) -> HandlerResult {
         Ok(())
     }
 
-    /// That was all that could be read for now.
+    /// Called at the end of a round of reads: see [`Handler::on_read_complete`].
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) {}
 
-    /// The chain has left the pipeline.
+    /// Called when the chain was removed from its pipeline.
     fn on_removed(&mut self, ctx: &Ctx<'_>) {}
 
-    /// What it writes. Only the last stage of a chain is asked.
+    /// Returns the types of the messages it writes. Called for the last stage of a chain only.
     fn answers(&self) -> Types {
         Types::Unknown
     }
 
-    /// This one, then that.
+    /// Returns a chain of this stage and `next`.
     fn then<B: Stage<In = Self::Out>>(self, next: B) -> Then<Self, B>
     where
         Self: Sized,
@@ -103,19 +108,19 @@ pub trait Stage: 'static {
     }
 }
 
-/// Where a stage gives what it makes: to the next stage or, after the last one, to the next handler.
+/// The output of a stage: leads to the next stage or, after the last one, to the next handler.
 pub trait Emit<T> {
-    /// Passes a message on.
+    /// Passes a message to the next stage.
     ///
     /// # Errors
-    /// What a later stage says.
+    /// The error of a later stage.
     fn emit(&mut self, msg: T) -> HandlerResult;
 
-    /// The place of the chain in its pipeline: to write an answer, to close, to look around.
+    /// Returns the context of the chain, to write, to close, or to look at the channel.
     fn ctx(&self) -> Ctx<'_>;
 }
 
-/// Two stages, one after the other: see [`Stage::then`].
+/// Two stages in sequence: see [`Stage::then`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Then<A, B>(A, B);
 
@@ -142,7 +147,7 @@ impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
 
     #[inline]
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        // What the later one holds came before what the earlier one holds.
+        // Later stage first: the data it holds arrived before the data the earlier stage holds.
         self.1.on_removed(ctx);
         self.0.on_removed(ctx);
     }
@@ -152,7 +157,7 @@ impl<A: Stage, B: Stage<In = A::Out>> Stage for Then<A, B> {
     }
 }
 
-/// Emits into the next stage.
+/// Emits to the next stage.
 struct NextStage<'a, B, O> {
     next: &'a mut B,
     out: &'a mut O,
@@ -173,7 +178,7 @@ impl<B: Stage, O: Emit<B::Out>> Emit<B::In> for NextStage<'_, B, O> {
 /// Emits to the next handler.
 pub(super) struct NextHandler<'a> {
     ctx: Ctx<'a>,
-    /// Something was emitted.
+    /// True once something was emitted.
     has_fired: bool,
 }
 
@@ -183,7 +188,7 @@ impl<'a> NextHandler<'a> {
         Self { ctx: *ctx, has_fired: false }
     }
 
-    /// Ends the round of what the end of the stream has completed, if that was anything.
+    /// Fires the end of a round of reads, if something was emitted.
     pub(super) fn end_round(self) {
         if self.has_fired {
             self.ctx.fire_read_complete();
@@ -205,7 +210,8 @@ impl<T: Message> Emit<T> for NextHandler<'_> {
     }
 }
 
-/// Puts a chain into a pipeline, as one handler. Messages of other types than the first stage's pass.
+/// Wraps a chain of stages as one [`Handler`]. Messages of other types than the first stage's input are
+/// forwarded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Inbound<S>(pub S);
 
@@ -215,8 +221,8 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
     }
 
     fn signature(&self) -> Signature {
-        let nothing = TypeId::of::<S::Out>() == TypeId::of::<Infallible>();
-        let emits = if nothing { Types::NONE } else { Types::of::<S::Out>() };
+        let emits_nothing = TypeId::of::<S::Out>() == TypeId::of::<Infallible>();
+        let emits = if emits_nothing { Types::NONE } else { Types::of::<S::Out>() };
         Signature::of_inbound(TypeTag::list::<S::In>(), emits, self.0.answers())
     }
 
@@ -257,7 +263,7 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
 }
 
 impl<S: Stage<In: Message, Out: Message>> Inbound<S> {
-    /// Gives what the end of the stream completes, before that is passed on.
+    /// Lets the stages emit what the end of the input completes, before that event is forwarded.
     fn emit_at_end(&mut self, ctx: &Ctx<'_>) {
         let mut out = NextHandler::new(ctx);
         if let Err(error) = self.0.on_end(&mut out) {

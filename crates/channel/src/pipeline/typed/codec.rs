@@ -1,14 +1,14 @@
-//! Bytes into messages, and messages into bytes.
+//! Codecs: decoders turn bytes into messages, encoders turn messages into bytes.
 //!
 //! ```text
-//!   Bytes ──► [kept + new] ──decode──► message, message, …     the rest is kept until more comes
+//!   Bytes ──► [unread + new] ──decode──► message, message, …     unread bytes are kept until more arrive
 //!   Bytes ◄──encode── message
 //! ```
 //!
-//! A codec is two halves, each in a slot of its own ([`Edit::add_codec`](crate::Edit::add_codec)), so
-//! that an answer is encoded while the decoder is in the middle of its bytes.
+//! A codec is two handlers, each in its own slot ([`Edit::add_codec`](crate::Edit::add_codec)), so that an answer can
+//! be encoded while the decoder is still running.
 //!
-//! What a decoder can rely on, and what it owes, is said at [`Decoder`].
+//! The rules for decoders are listed at [`Decoder`].
 
 use std::any::type_name;
 use std::fmt;
@@ -28,10 +28,10 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::{Handler, HandlerResult};
 use crate::pipeline::message::{Message, Msg};
 
-/// Takes messages out of a stream of bytes. [`Decode`] puts it into a pipeline.
+/// Decodes messages from a stream of bytes. Wrap it in [`Decode`] to add it to a pipeline.
 ///
-/// It is given [`Bytes`], so that a message can be a part of what was read ([`Bytes::split_to`]), which
-/// costs neither a copy nor an allocation.
+/// A decoder works on [`Bytes`], so that a message can share the memory that was read
+/// ([`Bytes::split_to`]) without a copy or an allocation.
 ///
 /// ```
 /// use bytes::{Buf, Bytes};
@@ -39,7 +39,7 @@ use crate::pipeline::message::{Message, Msg};
 /// use waterwheel_executor::Error;
 /// # use waterwheel_channel::Handler;
 ///
-/// /// Messages with a byte before each that says how long it is.
+/// /// Decodes messages prefixed by their length in one byte.
 /// struct Short;
 ///
 /// impl Decoder for Short {
@@ -60,50 +60,53 @@ use crate::pipeline::message::{Message, Msg};
 /// # let _: &dyn Handler = &handler;
 /// ```
 ///
-/// What it can rely on, and what it owes:
+/// Rules, which [`Decode`] keeps and a decoder can rely on:
 ///
-/// 1. It is asked again and again until it neither gives a message nor consumes a byte; then it waits
-///    for more. What it has not consumed is there next time, with what came since behind it.
-/// 2. A message without a consumed byte is an error, [`DecoderStuck`]: it would be given forever.
-/// 3. An error goes inward, to the handlers' `on_error`. If the decoder consumed the bytes that it is
-///    about, decoding goes on behind them. If it consumed nothing, it would say the same again: then it
-///    is not asked any more, and what is unread is dropped, as is whatever comes later. Unless one of
-///    those handlers removes it: then rule 4 holds.
-/// 4. A decoder that is removed, by a handler it gave a message to for instance, is not asked any more,
-///    and its unread bytes go on to the handlers behind it: to those of the next protocol.
-/// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever comes
-///    first, `decode_last` gets what is left. What is left after that is dropped: a decoder to which that is an
-///    error says so there.
-/// 6. What it leaves unread has a limit, [`max_unread`](Self::max_unread): a peer that begins a message and never
-///    ends it must not fill the memory. Beyond it the decoder has failed for good, with [`TooMuchUnread`].
-/// 7. If a round of reads gave no message and the channel does not read by itself, more is asked for:
-///    nobody else could know that it is needed.
+/// 1. `decode` is called repeatedly, until it neither returns a message nor consumes a byte. Bytes that
+///    it has not consumed are presented again with the next bytes appended.
+/// 2. A message for which no byte was consumed is an error, [`DecoderStuck`], because it would be
+///    decoded forever.
+/// 3. An error is fired inward, to the `on_error` of the handlers behind. If the decoder consumed the
+///    offending bytes, decoding continues after them. If it consumed nothing, the decoder has failed:
+///    it is not called again, and all unread and later bytes are dropped, unless one of those handlers
+///    removes the decoder (rule 4).
+/// 4. A decoder that is removed, for example by a handler that received one of its messages, is not
+///    called again. Its unread bytes are passed to the handlers behind it: those of the next protocol.
+/// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever
+///    is first, `decode_last` is called with the unread bytes. Bytes that it leaves are dropped; a
+///    decoder for which they are an error returns it there.
+/// 6. The number of unread bytes is limited by [`max_unread`](Self::max_unread), so that a peer that
+///    begins a message and never ends it cannot fill the memory. Beyond the limit the decoder has
+///    failed, with [`TooMuchUnread`].
+/// 7. If a round of reads yields no message and the channel does not read by itself, another read is
+///    requested, because no other handler can know that it is needed.
 pub trait Decoder: 'static {
-    /// The messages.
+    /// The type of the decoded messages.
     type Out: Message;
 
-    /// Takes the next message from the front, if it is there as a whole.
+    /// Decodes the next message from the front of `buf`. Returns `None` if it is not complete yet.
     ///
     /// # Errors
-    /// These bytes are none of the protocol's. Consume them to go on behind them (rule 3).
+    /// The bytes violate the protocol. Consume them to continue after them (rule 3).
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error>;
 
-    /// How many bytes it may leave unread at most: those of its longest message. [`DEFAULT_MAX_UNREAD`] by default.
+    /// Returns how many bytes the decoder may leave unread at most: the length of its longest message.
+    /// [`DEFAULT_MAX_UNREAD`] by default.
     fn max_unread(&self) -> usize {
         DEFAULT_MAX_UNREAD
     }
 
-    /// The same when nothing more will come. It is called until it consumes nothing, at least once,
-    /// with no bytes at all if there are none: the end may be what completes a message.
+    /// Decodes the rest at the end of the input. Called until it consumes nothing, and at least once,
+    /// even with an empty `buf`, because the end may complete a message.
     ///
     /// # Errors
-    /// What is left is none of the protocol's.
+    /// The remaining bytes violate the protocol.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Self::Out>, Error> {
         if buf.is_empty() { Ok(None) } else { self.decode(buf) }
     }
 }
 
-/// Turns messages into bytes. [`Encode`] puts it into a pipeline.
+/// Encodes messages as bytes. Wrap it in [`Encode`] to add it to a pipeline.
 ///
 /// ```
 /// use bytes::{BufMut, Bytes, BytesMut};
@@ -128,57 +131,60 @@ pub trait Decoder: 'static {
 /// # let _: &dyn Handler = &handler;
 /// ```
 pub trait Encoder: 'static {
-    /// The messages.
+    /// The type of the messages to encode.
     type In: Message;
 
-    /// Puts the message's bytes at the end of `dst`, which is empty.
+    /// Appends the bytes of the message to `dst`, which is empty.
     ///
     /// # Errors
-    /// It cannot be encoded: whoever wrote it is told, and none of its bytes are sent.
+    /// The message cannot be encoded. Its write fails with this error, and none of its bytes are sent.
     fn encode(&mut self, msg: Self::In, dst: &mut BytesMut) -> HandlerResult;
 }
 
-/// How many bytes a [`Decoder`] may leave unread that says nothing of it: 8 MiB, longer than most messages that are
-/// read as a whole, and little enough for hundreds of peers that all send the beginning of one.
+/// The default of [`Decoder::max_unread`]: 8 MiB. Longer than most messages that are decoded as a whole, and small
+/// enough for hundreds of peers that each send the beginning of such a message.
 pub const DEFAULT_MAX_UNREAD: usize = 8 * 1024 * 1024;
 
-/// A decoder waits for the end of a message that is longer than it may be.
+/// The error of a decoder that left more bytes unread than it may: the peer has sent part of a message that is too
+/// long.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{decoder} left {unread} bytes unread and may leave {limit}: see Decoder::max_unread")]
+#[error(
+    "{decoder} left {unread} bytes unread, more than its limit of {limit}: see Decoder::max_unread"
+)]
 pub struct TooMuchUnread {
-    /// Its type.
+    /// The type of the decoder.
     pub decoder: &'static str,
-    /// How many bytes it left.
+    /// The number of bytes it left unread.
     pub unread: usize,
-    /// How many it may leave.
+    /// The number of bytes it may leave unread.
     pub limit: usize,
 }
 
-/// A decoder gave a message without consuming a byte of it.
+/// The error of a decoder that returned a message without consuming a byte.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("{decoder} emitted a message without consuming a byte: it would give it again and again")]
+#[error("{decoder} returned a message without consuming a byte, and would return it forever")]
 pub struct DecoderStuck {
-    /// Its type.
+    /// The type of the decoder.
     pub decoder: &'static str,
 }
 
-/// Puts a [`Decoder`] into a pipeline: as a handler, or as the first [`Stage`] of a chain. By the rules of
-/// [`Decoder`]: nothing is lost, nothing is given twice.
+/// Wraps a [`Decoder`] as a [`Handler`], or as the first [`Stage`] of a chain. Keeps the rules listed
+/// at [`Decoder`]: no byte is lost, and none is decoded twice.
 pub struct Decode<D> {
     decoder: D,
     unread: Cumulation,
-    /// It failed for good.
+    /// True once the decoder has failed and is not called any more.
     has_failed: bool,
-    /// This round of reads has given bytes.
+    /// True if the current round of reads has brought bytes.
     round_had_bytes: bool,
-    /// This round of reads has given a message.
+    /// True if the current round of reads has yielded a message.
     round_had_message: bool,
-    /// True once `decode_last` has had all that is left, until more bytes come.
+    /// True once `decode_last` has seen all remaining bytes, until more arrive.
     has_seen_end: bool,
 }
 
 impl<D: Decoder> Decode<D> {
-    /// With nothing read yet.
+    /// Wraps a decoder, with no unread bytes.
     pub fn new(decoder: D) -> Self {
         Self {
             decoder,
@@ -190,6 +196,7 @@ impl<D: Decoder> Decode<D> {
         }
     }
 
+    /// Decodes new bytes together with the unread ones, and emits the messages.
     #[inline]
     fn decode_bytes<O: Emit<D::Out>>(&mut self, bytes: Bytes, out: &mut O) {
         if out.ctx().is_removed() {
@@ -230,6 +237,7 @@ impl<D: Decoder> Decode<D> {
         self.unread.keep(buf);
     }
 
+    /// Calls `decode_last` at the end of the input, and emits the messages.
     fn decode_rest<O: Emit<D::Out>>(&mut self, out: &mut O) {
         let mut buf = self.unread.take();
         while !self.has_failed && !self.has_seen_end {
@@ -246,7 +254,7 @@ impl<D: Decoder> Decode<D> {
         }
     }
 
-    /// Gives what the end of the stream completes, before that is passed on.
+    /// Emits what the end of the input completes, before that event is forwarded.
     fn decode_at_end(&mut self, ctx: &Ctx<'_>)
     where
         D::Out: Message,
@@ -256,10 +264,11 @@ impl<D: Decoder> Decode<D> {
         out.end_round();
     }
 
+    /// Fires the error of a decoder that is not called any more.
     #[cold]
     fn fail<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
         self.has_failed = true;
-        // More of it would be dropped: whoever gets the error decides what is read now.
+        // Requests no further read: it would be dropped. The handler that receives the error decides.
         self.round_had_bytes = false;
         out.ctx().fire_error(error);
         if out.ctx().is_removed() {
@@ -273,6 +282,7 @@ impl<D: Decoder> Decode<D> {
         Error::new(TooMuchUnread { decoder, unread, limit })
     }
 
+    /// Requests another read if this round has brought bytes but no message (rule 7).
     fn end_round(&mut self, ctx: &Ctx<'_>) {
         let needs_more =
             mem::take(&mut self.round_had_bytes) & !mem::take(&mut self.round_had_message);
@@ -281,6 +291,7 @@ impl<D: Decoder> Decode<D> {
         }
     }
 
+    /// Passes the unread bytes to the next handler.
     fn fire_unread(&mut self, ctx: &Ctx<'_>) {
         fire_bytes(self.unread.take(), ctx);
     }
@@ -288,7 +299,7 @@ impl<D: Decoder> Decode<D> {
 
 #[inline]
 fn emit_or_fire_error<T>(msg: T, out: &mut impl Emit<T>) {
-    // An error of a later stage is about this message, not about the next.
+    // An error of a later stage concerns this message only; decoding continues.
     if let Err(error) = out.emit(msg) {
         out.ctx().fire_error(error);
     }
@@ -378,14 +389,14 @@ impl<D> fmt::Debug for Decode<D> {
     }
 }
 
-/// Puts an [`Encoder`] into a pipeline. The completion of a write goes with its bytes.
+/// Wraps an [`Encoder`] as a [`Handler`]. The completion of a write moves on with the encoded bytes.
 pub struct Encode<E> {
     encoder: E,
     buffer: EncodeBuffer,
 }
 
 impl<E: Encoder> Encode<E> {
-    /// With nothing written yet.
+    /// Wraps an encoder.
     pub fn new(encoder: E) -> Self {
         Self { encoder, buffer: EncodeBuffer::default() }
     }

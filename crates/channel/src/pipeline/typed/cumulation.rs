@@ -1,34 +1,34 @@
-//! Bytes that are no message yet, kept until more come.
+//! The unread bytes of a decoder, kept until the rest of the message arrives.
 //!
-//! 1. While nothing is kept, what is read is decoded where it lies: no copy.
-//! 2. Few bytes that are left over are copied, so that they do not keep the whole block they were read
-//!    into; many are kept where they are.
-//! 3. A message that comes in many pieces is put together in one buffer that grows: each byte of it is
-//!    copied a few times at most, however many pieces there are.
+//! 1. While there are no unread bytes, new bytes are decoded in place, without a copy.
+//! 2. A few unread bytes are copied, so that they do not keep the whole block they were read into alive; many unread
+//!    bytes stay where they are.
+//! 3. A message that arrives in many pieces is assembled in one growing buffer: each byte is copied a few times at
+//!    most, however many pieces there are.
 
 use std::mem;
 
 use bytes::{Bytes, BytesMut};
 
-/// Up to so many bytes are copied: a sixteenth of a block of 64 KiB.
+/// Up to this many unread bytes are copied: a sixteenth of a block of 64 KiB.
 const MAX_COPIED: usize = 4 * 1024;
 
-/// And up to this part of a buffer that was put together: what is kept without a copy is at least a
-/// sixteenth of what it keeps from being used again, or freed.
+/// Unread bytes up to this fraction (1/16) of an assembled buffer are copied too: so bytes that are kept without a copy
+/// are at least a sixteenth of the memory that they keep from being freed.
 const MAX_COPIED_FRACTION: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Cumulation {
-    /// Kept where it was read.
+    /// Unread bytes where they were read.
     slice: Bytes,
-    /// Kept in a buffer of ours. Either this or the slice is empty.
+    /// Unread bytes in a buffer of their own. Either this or `slice` is empty.
     owned: BytesMut,
-    /// How long the buffer was that was put together last; 0 if nothing had to be.
+    /// Length of the buffer that the last `join` assembled; 0 if it did not have to.
     joined_len: usize,
 }
 
 impl Cumulation {
-    /// What was kept and what came, in one piece.
+    /// Returns the unread bytes followed by the new ones, in one piece.
     pub(super) fn join(&mut self, new: Bytes) -> Bytes {
         let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
         self.joined_len = slice.len() + owned.len();
@@ -44,7 +44,7 @@ impl Cumulation {
         owned.freeze()
     }
 
-    /// Keeps what is left of what was joined.
+    /// Keeps the bytes that the decoder left unread of the last `join`.
     pub(super) fn keep(&mut self, left: Bytes) {
         let is_growing = left.len() == self.joined_len;
         let max_copied = MAX_COPIED.max(self.joined_len / MAX_COPIED_FRACTION);
@@ -64,7 +64,7 @@ impl Cumulation {
         }
     }
 
-    /// What was kept.
+    /// Takes the unread bytes.
     pub(super) fn take(&mut self) -> Bytes {
         let slice = mem::take(&mut self.slice);
         if slice.is_empty() { mem::take(&mut self.owned).freeze() } else { slice }
@@ -73,7 +73,7 @@ impl Cumulation {
 
 fn growable_buffer(capacity: usize) -> BytesMut {
     let mut buffer = BytesMut::with_capacity(capacity);
-    // Counted references from the start: freezing it and thawing it again allocates nothing then.
+    // Makes the buffer reference-counted from the start, so that freezing it and thawing it again allocates nothing.
     drop(buffer.split_to(0));
     buffer
 }
@@ -83,24 +83,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c06_what_comes_whole_is_not_copied() {
+    fn c06_bytes_decoded_as_a_whole_are_not_copied() {
         let mut kept = Cumulation::default();
         let read = Bytes::from(vec![7; 100]);
         let joined = kept.join(read.clone());
         assert_eq!(joined.as_ptr(), read.as_ptr());
         kept.keep(joined.slice(100..));
-        assert_eq!(kept.join(read.clone()).as_ptr(), read.as_ptr(), "nothing was left over");
+        assert_eq!(kept.join(read.clone()).as_ptr(), read.as_ptr(), "there were no unread bytes");
     }
 
     #[test]
-    fn c06_few_bytes_do_not_keep_the_block_they_were_read_into() {
+    fn c06_few_unread_bytes_do_not_keep_their_block_alive() {
         let mut kept = Cumulation::default();
         let block = Bytes::from(vec![7; 64 * 1024]);
         let mut joined = kept.join(block.clone());
         let _message = joined.split_to(joined.len() - MAX_COPIED);
         kept.keep(joined);
         drop(_message);
-        assert!(block.is_unique(), "copied");
+        assert!(block.is_unique(), "the unread bytes were copied");
 
         let mut joined = kept.join(block.clone());
         assert_eq!(joined.len(), MAX_COPIED + block.len());
@@ -111,18 +111,18 @@ mod tests {
     }
 
     #[test]
-    fn k14_the_rest_of_a_large_message_does_not_keep_the_memory_of_that_message() {
+    fn k14_unread_bytes_after_a_large_message_do_not_keep_its_memory() {
         let mut kept = Cumulation::default();
         kept.keep(Bytes::from(vec![7; 1 << 20]));
         let mut joined = kept.join(Bytes::from(vec![7; 1 << 10]));
         let message = joined.split_to(joined.len() - 2 * MAX_COPIED);
         kept.keep(joined);
-        assert!(message.is_unique(), "what is left was copied");
+        assert!(message.is_unique(), "the unread bytes were copied");
         assert_eq!(kept.take().len(), 2 * MAX_COPIED);
     }
 
     #[test]
-    fn c06_many_bytes_are_kept_where_they_are() {
+    fn c06_many_unread_bytes_are_not_copied() {
         let mut kept = Cumulation::default();
         let block = Bytes::from(vec![7; 64 * 1024]);
         let joined = kept.join(block.clone());
@@ -144,7 +144,7 @@ mod tests {
             last = joined.as_ptr();
             kept.keep(joined);
         }
-        assert!(moves < 40, "it moved {moves} times");
+        assert!(moves < 40, "the buffer moved {moves} times");
         assert!(kept.take().iter().all(|byte| *byte == b'x'));
         assert!(kept.take().is_empty());
     }

@@ -1,13 +1,13 @@
-//! Handlers of one direction and one type of message.
+//! Handlers of one direction and one message type.
 //!
 //! ```text
-//!   on_read: a message of type In ──► the handler        any other type ──► the next handler, as it is
-//!   write:   a message of type In ──► the handler        any other type ──► the next handler, as it is
+//!   on_read: a message of type In ──► the handler        any other type ──► the next handler, unchanged
+//!   write:   a message of type In ──► the handler        any other type ──► the next handler, unchanged
 //! ```
 //!
-//! The type is part of the [signature](Handler::signature), so a handler whose type nobody emits is
-//! found out when the pipeline is assembled. The wrappers [`In`] and [`Out`] make a [`Handler`] of it,
-//! which is called for events of its own direction only.
+//! The type is part of the [signature](Handler::signature), so a handler whose type no neighbour emits is refused
+//! when the pipeline is assembled. The wrappers [`In`] and [`Out`] turn these traits into a [`Handler`] that is called
+//! for events of its own direction only.
 
 use waterwheel_executor::Error;
 
@@ -19,8 +19,8 @@ use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::{Handler, HandlerResult};
 use crate::pipeline::message::{Message, Msg};
 
-/// A handler of what comes in, for messages of one type. [`In`] puts it into a pipeline. Whatever it
-/// does not deal with passes on, messages of other types too.
+/// An inbound handler for messages of one type. Wrap it in [`In`] to add it to a pipeline. Messages of
+/// other types, and events whose methods it does not override, are forwarded.
 ///
 /// ```
 /// use waterwheel_channel::{Ctx, HandlerResult, In, InboundHandler, Types};
@@ -45,25 +45,30 @@ use crate::pipeline::message::{Message, Msg};
 /// let handler = In(Double);
 /// # let _: &dyn Handler = &handler;
 /// ```
-#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[allow(
+    unused_variables,
+    reason = "overriding methods need the parameters that the defaults ignore"
+)]
 pub trait InboundHandler: 'static {
-    /// The messages it is for.
+    /// The message type this handler reads.
     type In: Message;
 
-    /// A message of its type came in. It has it now: what is to go on, it fires.
+    /// Called with a message of type `In`. The handler owns it; nothing is forwarded unless it fires it.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Self::In) -> HandlerResult;
 
-    /// The events it is called for. Those that go outward, and leaving out `READ`, have no effect.
+    /// Returns the events this handler is called for. Outbound events are ignored, and `READ` is always
+    /// included.
     fn interest(&self) -> Events {
         Events::INBOUND
     }
 
-    /// What it fires inward in place of what it takes; [`Types::NONE`] if nothing.
+    /// Returns the types of the messages it fires inward in place of those it reads; [`Types::NONE`] if
+    /// it fires none.
     fn fires(&self) -> Types {
         Types::Unknown
     }
 
-    /// What it writes.
+    /// Returns the types of the messages it writes.
     fn answers(&self) -> Types {
         Types::Unknown
     }
@@ -130,8 +135,8 @@ pub trait InboundHandler: 'static {
     }
 }
 
-/// A handler of what goes out, for messages of one type. [`Out`] puts it into a pipeline. Whatever it
-/// does not deal with passes on, messages of other types too.
+/// An outbound handler for messages of one type. Wrap it in [`Out`] to add it to a pipeline. Messages
+/// of other types, and operations whose methods it does not override, are forwarded.
 ///
 /// ```
 /// use waterwheel_channel::{Completion, Ctx, HandlerResult, Out, OutboundHandler, Types};
@@ -156,20 +161,26 @@ pub trait InboundHandler: 'static {
 /// let handler = Out(Digits);
 /// # let _: &dyn Handler = &handler;
 /// ```
-#[allow(unused_variables, reason = "the defaults do without what an overriding method needs")]
+#[allow(
+    unused_variables,
+    reason = "overriding methods need the parameters that the defaults ignore"
+)]
 pub trait OutboundHandler: 'static {
-    /// The messages it is for.
+    /// The message type this handler accepts for writing.
     type In: Message;
 
-    /// A message of its type is to go out. The completion goes with what is written in its place.
+    /// Requests to write a message of type `In`. The completion moves on with what is written in its
+    /// place.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Self::In, done: &mut Completion) -> HandlerResult;
 
-    /// The events it is called for. Those that come in, and leaving out `WRITE`, have no effect.
+    /// Returns the events this handler is called for. Inbound events are ignored, and `WRITE` is always
+    /// included.
     fn interest(&self) -> Events {
         Events::OUTBOUND
     }
 
-    /// What it writes in place of what it takes; [`Types::NONE`] if nothing.
+    /// Returns the types of the messages it writes in place of those it accepts; [`Types::NONE`] if it
+    /// writes none.
     fn emits(&self) -> Types {
         Types::Unknown
     }
@@ -187,7 +198,8 @@ pub trait OutboundHandler: 'static {
         Ok(())
     }
 
-    /// What to do with an error of its own `flush`, `read` or `on_timer`; no other comes here.
+    /// Called with an error of this handler's own `flush`, `read` or `on_timer`; it receives no other
+    /// errors.
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
         ctx.fire_error(error);
         Ok(())
@@ -247,16 +259,16 @@ pub trait OutboundHandler: 'static {
     }
 }
 
-/// Puts an [`InboundHandler`] into a pipeline.
+/// Wraps an [`InboundHandler`] as a [`Handler`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct In<H>(pub H);
 
-/// Puts an [`OutboundHandler`] into a pipeline.
+/// Wraps an [`OutboundHandler`] as a [`Handler`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Out<H>(pub H);
 
-/// Calls the method of the same name of the handler inside.
-macro_rules! calls {
+/// Implements methods that call the method of the same name of the wrapped handler.
+macro_rules! forward_methods {
     ($inner:ident: $($name:ident($($arg:ident: $ty:ty),*) $(-> $out:ty)?;)*) => {
         $(fn $name(&mut self, ctx: &Ctx<'_>, $($arg: $ty),*) $(-> $out)? {
             $inner::$name(&mut self.0, ctx, $($arg),*)
@@ -284,7 +296,7 @@ impl<H: InboundHandler> Handler for In<H> {
         }
     }
 
-    calls! { InboundHandler:
+    forward_methods! { InboundHandler:
         on_added() -> HandlerResult;
         on_removed();
         on_timer(tag: u32) -> HandlerResult;
@@ -319,7 +331,7 @@ impl<H: OutboundHandler> Handler for Out<H> {
         }
     }
 
-    calls! { OutboundHandler:
+    forward_methods! { OutboundHandler:
         on_added() -> HandlerResult;
         on_removed();
         on_timer(tag: u32) -> HandlerResult;

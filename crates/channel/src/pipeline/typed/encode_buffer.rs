@@ -1,4 +1,4 @@
-//! Room for what is encoded.
+//! The buffer that encoders write to.
 
 use std::mem;
 
@@ -7,11 +7,11 @@ use waterwheel_executor::Error;
 
 use crate::pipeline::handler::HandlerResult;
 
-/// How much is allocated at once for what is encoded: some dozens of small messages.
+/// The number of bytes allocated at once: enough for some dozens of small messages.
 const BLOCK_SIZE: usize = 4 * 1024;
 
-/// Room for what is encoded, used again: messages lie one behind the other in blocks. For handlers that
-/// encode messages of several types; of one type, [`Encode`](crate::Encode) does.
+/// A reusable buffer for encoded messages, which are placed one after the other in blocks of memory. For
+/// handlers that encode several message types; for one type, [`Encode`](crate::Encode) has its own.
 ///
 /// ```
 /// use bytes::BufMut;
@@ -25,24 +25,24 @@ const BLOCK_SIZE: usize = 4 * 1024;
 /// })?;
 /// assert_eq!(bytes, "hello");
 /// let failed = buffer.fill(|dst| {
-///     dst.put_slice(b"half of it");
+///     dst.put_slice(b"half a message");
 ///     Err(Error::new("cannot be encoded"))
 /// });
 /// assert!(failed.is_err());
-/// assert_eq!(buffer.fill(|_| Ok(()))?, "", "nothing is left of it");
+/// assert_eq!(buffer.fill(|_| Ok(()))?, "", "the bytes of the failed message were dropped");
 /// # Ok::<(), Error>(())
 /// ```
 #[derive(Debug, Default)]
 pub struct EncodeBuffer {
-    /// Empty between messages; the room behind it is for the next ones.
+    /// Empty between messages; its spare capacity is for the next ones.
     buf: BytesMut,
 }
 
 impl EncodeBuffer {
-    /// What `encode` puts at the end of the buffer it is given, which is empty.
+    /// Calls `encode` with an empty buffer, and returns the bytes it appended.
     ///
     /// # Errors
-    /// What `encode` says; what it has put there is dropped.
+    /// The error of `encode`; the bytes it appended are dropped.
     #[inline]
     pub fn fill(
         &mut self,
@@ -55,9 +55,9 @@ impl EncodeBuffer {
             self.buf.clear();
             return Err(error);
         }
-        // A big message takes its buffer along: kept, it would be as big for as long as the channel.
-        let big = self.buf.len() > BLOCK_SIZE;
-        let bytes = if big { mem::take(&mut self.buf) } else { self.buf.split() };
+        // A large message takes the buffer with it: otherwise the large buffer would live as long as the channel.
+        let is_large = self.buf.len() > BLOCK_SIZE;
+        let bytes = if is_large { mem::take(&mut self.buf) } else { self.buf.split() };
         Ok(bytes.freeze())
     }
 }

@@ -1,12 +1,12 @@
-//! The types of messages a handler takes and gives, as far as it says so. Whether neighbours fit is checked
-//! in `type_check`.
+//! Signatures: the message types that a handler declares to accept and to emit. `type_check` checks that neighbours
+//! fit.
 
 use std::any::TypeId;
 use std::fmt;
 
 use crate::pipeline::message::Message;
 
-/// A type of message, with its name.
+/// Identifies a message type, with its name.
 #[derive(Clone, Copy)]
 pub struct TypeTag {
     id: fn() -> TypeId,
@@ -14,24 +14,24 @@ pub struct TypeTag {
 }
 
 impl TypeTag {
-    /// The tag of `T`.
+    /// Returns the tag of `T`.
     #[must_use]
     pub const fn of<T: Message>() -> Self {
         Self { id: TypeId::of::<T>, name: std::any::type_name::<T> }
     }
 
-    /// The tag of a type that need not be a message.
+    /// Returns the tag of a type that need not be a message.
     pub(crate) const fn of_any<T: 'static>() -> &'static TypeTag {
         const { &TypeTag { id: TypeId::of::<T>, name: std::any::type_name::<T> } }
     }
 
-    /// A list of `T` alone.
+    /// Returns a list of `T` alone.
     #[must_use]
     pub const fn list<T: Message>() -> &'static [TypeTag] {
         const { &[TypeTag::of::<T>()] }
     }
 
-    /// The name of the type.
+    /// Returns the name of the type.
     #[must_use]
     pub fn name(self) -> &'static str {
         (self.name)()
@@ -56,26 +56,26 @@ impl fmt::Debug for TypeTag {
     }
 }
 
-/// Types of messages, as far as they are known.
+/// A set of message types, if it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Types {
-    /// It could be anything.
+    /// Any type is possible.
     Unknown,
-    /// These and no others.
+    /// Only these types.
     These(&'static [TypeTag]),
 }
 
 impl Types {
-    /// None at all.
+    /// No type.
     pub const NONE: Types = Types::These(&[]);
 
-    /// A list of `T` alone.
+    /// Returns the set of `T` alone.
     #[must_use]
     pub const fn of<T: Message>() -> Self {
         Types::These(TypeTag::list::<T>())
     }
 
-    /// Whether it could be one of these.
+    /// True if the type is in the set, or the set is unknown.
     pub(crate) fn include(self, id: TypeId) -> bool {
         match self {
             Types::Unknown => true,
@@ -84,13 +84,14 @@ impl Types {
     }
 }
 
-/// The types of messages a handler takes and gives, in both directions.
+/// The message types that a handler accepts and emits, in both directions. Declared in
+/// [`Handler::signature`](crate::Handler::signature) and checked when a pipeline is assembled.
 ///
 /// ```
 /// use bytes::Bytes;
 /// use waterwheel_channel::{Signature, TypeTag};
 ///
-/// // Reads bytes, passes strings on inward, and writes strings of its own.
+/// // Reads bytes, fires strings inward, and writes strings of its own.
 /// let signature = Signature::transparent()
 ///     .inbound(TypeTag::list::<Bytes>(), TypeTag::list::<String>())
 ///     .answers(TypeTag::list::<String>());
@@ -103,8 +104,8 @@ pub struct Signature {
     pub(super) answers: Types,
 }
 
-/// What becomes of messages in one direction: those it accepts turn into those it emits; any other
-/// passes through.
+/// How a handler treats messages of one direction: it turns those it accepts into those it emits, and forwards all
+/// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageFlow {
     pub(super) accepts: Types,
@@ -117,40 +118,43 @@ impl MessageFlow {
 }
 
 impl Signature {
-    /// Nothing is known of it.
+    /// Returns the signature of a handler that declares nothing.
     #[must_use]
     pub const fn any() -> Self {
         Self { inbound: MessageFlow::ANY, outbound: MessageFlow::ANY, answers: Types::Unknown }
     }
 
-    /// True if nothing is known of it: the same as a comparison with [`any`](Self::any), without one of lists.
+    /// True if the handler declares nothing. Equal to a comparison with [`any`](Self::any), but compares no lists.
     pub(crate) fn is_any(&self) -> bool {
         let types = [self.inbound.accepts, self.inbound.emits, self.answers];
         let outbound = [self.outbound.accepts, self.outbound.emits];
         types.iter().chain(&outbound).all(|types| matches!(types, Types::Unknown))
     }
 
-    /// Passes every message on as it is, and writes none of its own.
+    /// Returns the signature of a handler that forwards every message unchanged and writes none of its
+    /// own.
     #[must_use]
     pub const fn transparent() -> Self {
         Self { inbound: MessageFlow::PASS, outbound: MessageFlow::PASS, answers: Types::NONE }
     }
 
-    /// Of what comes in it takes these, and gives those; the rest passes.
+    /// Declares that it reads messages of the types `accepts` and fires the types `emits` in their place;
+    /// others are forwarded.
     #[must_use]
     pub const fn inbound(mut self, accepts: &'static [TypeTag], emits: &'static [TypeTag]) -> Self {
         self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::These(emits) };
         self
     }
 
-    /// Of what comes in it takes these; what it gives is not known.
+    /// Declares that it reads messages of the types `accepts`; what it fires is unknown.
     #[must_use]
     pub const fn reads(mut self, accepts: &'static [TypeTag]) -> Self {
         self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
         self
     }
 
-    /// Of what goes out it takes these, and gives those; the rest passes.
+    /// Declares that it takes written messages of the types `accepts` and writes the types `emits` in
+    /// their place; others are forwarded.
     #[must_use]
     pub const fn outbound(
         mut self,
@@ -161,14 +165,14 @@ impl Signature {
         self
     }
 
-    /// Of what goes out it takes these; what it gives is not known.
+    /// Declares that it takes written messages of the types `accepts`; what it writes is unknown.
     #[must_use]
     pub const fn writes(mut self, accepts: &'static [TypeTag]) -> Self {
         self.outbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
         self
     }
 
-    /// Of a handler of the inbound direction alone.
+    /// Returns the signature of an inbound handler, which forwards all writes.
     pub(crate) const fn of_inbound(
         accepts: &'static [TypeTag],
         emits: Types,
@@ -178,13 +182,13 @@ impl Signature {
         Self { inbound, outbound: MessageFlow::PASS, answers }
     }
 
-    /// Of a handler of the outbound direction alone.
+    /// Returns the signature of an outbound handler, which forwards all reads and answers none.
     pub(crate) const fn of_outbound(accepts: &'static [TypeTag], emits: Types) -> Self {
         let outbound = MessageFlow { accepts: Types::These(accepts), emits };
         Self { inbound: MessageFlow::PASS, outbound, answers: Types::NONE }
     }
 
-    /// It writes these of its own accord.
+    /// Declares the types of the messages it writes on its own, for example as answers.
     #[must_use]
     pub const fn answers(mut self, types: &'static [TypeTag]) -> Self {
         self.answers = Types::These(types);

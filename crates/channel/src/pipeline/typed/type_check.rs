@@ -1,37 +1,36 @@
-//! Whether neighbours in a pipeline fit: what one gives, the next has to take (C06).
+//! The check that the message types of neighbours in a pipeline fit (C06).
 //!
-//! The check runs when a pipeline is assembled or changed, never when a message arrives. It follows
-//! what is known to flow, from the transport inward and from the writers outward, and complains where
-//! something known can never be right:
+//! The check runs when a pipeline is assembled or edited, never when a message arrives. It follows the declared types
+//! from the transport inward and from the writers outward, and reports a type that no handler can accept:
 //!
 //! ```text
 //!  inbound   head ──Bytes──► lines ──Line──► app        `app` accepts Req but `lines` before it emits Line
 //!  outbound  head ◄──Line── app                         the transport accepts Bytes but `app` emits Line
 //! ```
 //!
-//! A handler that says nothing may turn anything into anything: after it, nothing is known.
+//! A handler that declares nothing may turn any type into any other: behind it, nothing is known.
 
 use std::fmt;
 
 use super::signature::{Signature, TypeTag, Types};
 
-/// Two neighbours do not fit.
+/// The error of two neighbours whose message types do not fit.
 #[derive(Clone, Debug, thiserror::Error, PartialEq, Eq)]
 #[error("`{acceptor}` accepts {accepts} but `{emitter}` {side} it emits {emits}")]
 pub struct TypeMismatch {
-    /// Who would get the messages.
+    /// The name of the handler that would receive the messages, or of the transport.
     pub acceptor: String,
-    /// What it takes.
+    /// The types it accepts.
     pub accepts: String,
-    /// Who would give them.
+    /// The name of the handler that emits the messages, or of the transport.
     pub emitter: String,
-    /// Where that is, as seen from the acceptor: `before` or `after`.
+    /// The position of the emitter as seen from the acceptor: `before` or `after`.
     pub side: &'static str,
-    /// What it gives.
+    /// The types it emits.
     pub emits: String,
 }
 
-/// The transport's end of a pipeline.
+/// The message types of a transport, at the head of a pipeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TransportTypes {
     pub(crate) name: &'static str,
@@ -39,7 +38,7 @@ pub(crate) struct TransportTypes {
     pub(crate) accepts: Types,
 }
 
-/// Checks a pipeline, from its first handler to its last.
+/// Checks the handlers of a pipeline, given from the first to the last.
 pub(crate) fn check<'a>(
     transport: TransportTypes,
     handlers: impl DoubleEndedIterator<Item = (&'a dyn fmt::Display, Signature)> + Clone,
@@ -48,7 +47,7 @@ pub(crate) fn check<'a>(
     check_outbound(transport, handlers.rev())
 }
 
-/// A type that flows, and who let it.
+/// The types that are known to arrive at a handler, each with the name of its emitter.
 type KnownTypes<'a> = Vec<(TypeTag, &'a dyn fmt::Display)>;
 
 fn known_types<'a>(types: Types, from: &'a dyn fmt::Display) -> Option<KnownTypes<'a>> {
@@ -62,7 +61,7 @@ fn check_inbound<'a>(
     transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
-    // Behind a handler that does not say what it takes, nothing is known.
+    // Behind a handler that does not declare what it accepts, nothing is known.
     let mut handlers = handlers
         .map_while(|(name, signature)| match signature.inbound.accepts {
             Types::Unknown => None,
@@ -95,14 +94,13 @@ fn check_inbound<'a>(
     Ok(())
 }
 
-/// From the last handler to the first. Anybody may write anything into a pipeline from its end, so
-/// only what its handlers say they write is followed: of their own accord, or in place of what they take,
-/// which somebody will write if it is to be of any use.
+/// Checks writes, from the last handler to the first. Any type may be written to a pipeline from its tail, so only the
+/// types that handlers declare to write are followed: answers, and what they write in place of what they accept.
 fn check_outbound<'a>(
     transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
-    let Types::These(takes) = transport.accepts else { return Ok(()) };
+    let Types::These(accepted) = transport.accepts else { return Ok(()) };
     let mut known: KnownTypes<'a> = Vec::new();
     for (name, signature) in handlers {
         let emit = |known: &mut KnownTypes<'a>, types: Types| {
@@ -111,7 +109,7 @@ fn check_outbound<'a>(
             }
         };
         match signature.outbound.accepts {
-            // Whatever was on its way may be something else now.
+            // The handler may turn the known types into others.
             Types::Unknown => known.clear(),
             Types::These(accepts) => {
                 known.retain(|(tag, _)| !accepts.contains(tag));
@@ -120,9 +118,9 @@ fn check_outbound<'a>(
         }
         emit(&mut known, signature.answers);
     }
-    match known.iter().find(|(tag, _)| !takes.contains(tag)) {
+    match known.iter().find(|(tag, _)| !accepted.contains(tag)) {
         Some((tag, emitter)) => {
-            Err(mismatch(&transport.name, takes, (*emitter, "after", vec![*tag])))
+            Err(mismatch(&transport.name, accepted, (*emitter, "after", vec![*tag])))
         }
         None => Ok(()),
     }
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn c06_a_reader_of_what_nobody_emits_is_named_with_its_neighbour() {
+    fn c06_a_type_that_no_neighbour_emits_is_reported_with_both_names() {
         let wrong = checked(&[("lines", decoder::<String>()), ("app", reader::<u32>())]);
         assert_eq!(
             wrong.unwrap_err(),
@@ -199,18 +197,18 @@ mod tests {
     }
 
     #[test]
-    fn c06_an_answer_that_nobody_encodes_is_named_with_the_transport() {
+    fn c06_an_answer_without_an_encoder_is_reported_with_the_transport() {
         let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
         assert_eq!(
             checked(&[("app", app)]).unwrap_err(),
             "`stream` accepts bytes::bytes::Bytes but `app` after it emits u32"
         );
-        // An encoder behind the writer does not see what it writes.
+        // An encoder behind the writer does not see the message.
         assert!(checked(&[("app", app), ("enc", encoder::<u32>())]).is_err());
     }
 
     #[test]
-    fn c06_an_encoder_whose_output_the_transport_cannot_write_is_named() {
+    fn c06_an_encoder_whose_output_the_transport_refuses_is_reported() {
         let text =
             Signature::transparent().outbound(TypeTag::list::<u32>(), TypeTag::list::<String>());
         assert_eq!(
@@ -222,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn c06_what_is_not_accepted_passes_on_to_the_next() {
+    fn c06_types_that_are_not_accepted_pass_to_the_next_handler() {
         let both = Signature::transparent().inbound(
             TypeTag::list::<Bytes>(),
             const { &[TypeTag::of::<u32>(), TypeTag::of::<String>()] },
@@ -237,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn c06_after_a_handler_that_says_nothing_nothing_is_known() {
+    fn c06_behind_a_handler_without_a_signature_no_type_is_known() {
         assert_eq!(checked(&[("any", Signature::any()), ("app", reader::<u32>())]), Ok(()));
         let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
         assert_eq!(checked(&[("logged", Signature::any()), ("app", app)]), Ok(()));
