@@ -1,8 +1,8 @@
-//! Whether a decoder gives the same messages however its bytes are cut (O04).
+//! Verifies that a decoder returns the same messages however its input is split (O04).
 //!
-//! A network cuts where it likes. So the same bytes are fed to fresh decoders, each in a pipeline of its
-//! own: all at once, message by message, byte by byte, and in two pieces cut at every place; each time
-//! with the end of the stream behind them. What comes out has to be the same every time.
+//! A network splits a stream anywhere. So the same bytes are fed to new decoders, each in its own pipeline: all at once,
+//! message by message, byte by byte, and in two pieces split at every position; each time followed by the end of the
+//! stream. The output has to be the same every time.
 //!
 //! ```
 //! use bytes::{Buf, Bytes};
@@ -42,88 +42,91 @@ use waterwheel_executor::Error;
 
 use crate::embedded::Embedded;
 
-/// In how many places a stream is cut at most. Where it is longer than that, the cuts are spread evenly.
+/// The maximum number of split positions. In a longer stream they are spread evenly.
 const MAX_CUTS: usize = 1024;
 
-/// Feeds bytes to decoders in many ways. See the [module's documentation](self).
+/// Feeds the same bytes to decoders in many ways. See the [module's documentation](self).
 #[must_use = "nothing is verified before `verify` or `check`"]
 pub struct DecoderVerifier<D: Decoder> {
     make: Box<dyn Fn() -> D>,
-    steps: Vec<Step<D::Out>>,
-    at_end: Vec<Outcome<D::Out>>,
+    steps: Vec<VerifierStep<D::Out>>,
+    at_end: Vec<DecodeOutcome<D::Out>>,
 }
 
-/// A message, or what an error says.
-type Outcome<T> = Result<T, String>;
+/// A message, or the text of an error.
+type DecodeOutcome<T> = Result<T, String>;
 
-struct Step<T> {
+struct VerifierStep<T> {
     input: Vec<u8>,
-    expected: Vec<Outcome<T>>,
+    expected: Vec<DecodeOutcome<T>>,
 }
 
-/// A decoder gave something else than it should.
+/// The error of a decoder that returned other messages than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongMessages {
-    /// How it was fed.
+    /// How the decoder was fed.
     pub fed: String,
-    /// How many outcomes were right before the first that was not.
-    pub right: usize,
-    /// What should have come next.
+    /// How many outcomes matched before the first that did not.
+    pub matched: usize,
+    /// The expected outcome.
     pub expected: String,
-    /// What came.
+    /// The actual outcome.
     pub found: String,
 }
 
 impl fmt::Display for WrongMessages {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fed, right, expected, found } = self;
-        write!(f, "fed {fed}: after {right} right, expected {expected}, found {found}")
+        let Self { fed, matched, expected, found } = self;
+        write!(
+            f,
+            "fed {fed}: after {matched} matching outcomes, expected {expected}, found {found}"
+        )
     }
 }
 
 impl std::error::Error for WrongMessages {}
 
 impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
-    /// For decoders made by `make`.
+    /// Creates a verifier for decoders created by `make`.
     pub fn new(make: impl Fn() -> D + 'static) -> Self {
         Self { make: Box::new(make), steps: Vec::new(), at_end: Vec::new() }
     }
 
-    /// Next come these bytes; by their last byte at the latest, and not before the bytes that came
-    /// before, it gives these messages.
+    /// Adds input after which the decoder has returned these messages: at the latest with the last byte, and not before
+    /// the earlier input is complete.
     pub fn gives(
         mut self,
         input: impl AsRef<[u8]>,
         messages: impl IntoIterator<Item = D::Out>,
     ) -> Self {
         let expected = messages.into_iter().map(Ok).collect();
-        self.steps.push(Step { input: input.as_ref().to_vec(), expected });
+        self.steps.push(VerifierStep { input: input.as_ref().to_vec(), expected });
         self
     }
 
-    /// Next come these bytes; by their last byte at the latest it fails, with an error that says this.
+    /// Adds input that makes the decoder fail with this error text, at the latest with its last byte.
     pub fn fails(mut self, input: impl AsRef<[u8]>, error: impl fmt::Display) -> Self {
         let expected = vec![Err(error.to_string())];
-        self.steps.push(Step { input: input.as_ref().to_vec(), expected });
+        self.steps.push(VerifierStep { input: input.as_ref().to_vec(), expected });
         self
     }
 
-    /// When the stream has ended, it gives these messages.
+    /// Expects these messages at the end of the stream.
     pub fn gives_at_end(mut self, messages: impl IntoIterator<Item = D::Out>) -> Self {
         self.at_end.extend(messages.into_iter().map(Ok));
         self
     }
 
-    /// When the stream has ended, it fails, with an error that says this.
+    /// Expects an error with this text at the end of the stream.
     pub fn fails_at_end(mut self, error: impl fmt::Display) -> Self {
         self.at_end.push(Err(error.to_string()));
         self
     }
 
-    /// Tries every way to feed it.
+    /// Feeds the input in every way.
     ///
     /// # Panics
-    /// If it gives something else than it should: the message says how it was fed, and what came.
+    /// If the decoder returns other messages than expected: the panic message says how it was fed, and what it returned.
     #[track_caller]
     pub fn verify(&self) {
         if let Err(wrong) = self.check() {
@@ -131,10 +134,10 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         }
     }
 
-    /// Tries every way to feed it.
+    /// Feeds the input in every way.
     ///
     /// # Errors
-    /// It gave something else than it should.
+    /// The decoder returned other messages than expected.
     pub fn check(&self) -> Result<(), WrongMessages> {
         let all =
             Bytes::from(self.steps.iter().flat_map(|step| step.input.clone()).collect::<Vec<_>>());
@@ -142,7 +145,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         self.check_pieces("all at once", [all.clone()])?;
         let bytes = || (0..all.len()).map(|at| all.slice(at..=at));
         self.check_pieces("byte by byte", bytes())?;
-        // A piece that shares its memory with others is kept in another way than one that does not.
+        // A piece that shares its memory with others is accumulated in another way than one that does not.
         let own = |piece: Bytes| Bytes::copy_from_slice(&piece);
         self.check_pieces("all at once, in a buffer of its own", [own(all.clone())])?;
         self.check_pieces("byte by byte, in buffers of their own", bytes().map(own))?;
@@ -154,9 +157,9 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         Ok(())
     }
 
-    /// Message by message: each has to be there when its bytes are, not only when others follow.
+    /// Checks message by message: each has to be returned when its bytes are complete, not only when others follow.
     fn check_steps(&self, all: &Bytes) -> Result<(), WrongMessages> {
-        let mut feed = Feed::new((self.make)());
+        let mut feed = DecoderFeed::new((self.make)());
         let mut at = 0;
         for (number, step) in self.steps.iter().enumerate() {
             let piece = all.slice(at..at + step.input.len());
@@ -173,7 +176,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         fed: &str,
         pieces: impl IntoIterator<Item = Bytes>,
     ) -> Result<(), WrongMessages> {
-        let mut feed = Feed::new((self.make)());
+        let mut feed = DecoderFeed::new((self.make)());
         for piece in pieces {
             feed.channel.write_inbound(piece);
         }
@@ -191,47 +194,47 @@ impl<D: Decoder> fmt::Debug for DecoderVerifier<D> {
 
 fn compare<'a, T: fmt::Debug + PartialEq + 'a>(
     fed: &str,
-    expected: impl Iterator<Item = &'a Outcome<T>>,
-    found: &[Outcome<T>],
+    expected: impl Iterator<Item = &'a DecodeOutcome<T>>,
+    found: &[DecodeOutcome<T>],
 ) -> Result<(), WrongMessages> {
     let mut found = found.iter();
-    let mut right = 0;
-    let wrong = |right, expected: Option<&Outcome<T>>, found: Option<&Outcome<T>>| {
-        let said = |outcome: Option<&Outcome<T>>| match outcome {
+    let mut matched = 0;
+    let wrong = |matched, expected: Option<&DecodeOutcome<T>>, found: Option<&DecodeOutcome<T>>| {
+        let describe = |outcome: Option<&DecodeOutcome<T>>| match outcome {
             Some(Ok(message)) => format!("{message:?}"),
             Some(Err(error)) => format!("the error \"{error}\""),
             None => String::from("nothing"),
         };
         Err(WrongMessages {
             fed: fed.to_owned(),
-            right,
-            expected: said(expected),
-            found: said(found),
+            matched,
+            expected: describe(expected),
+            found: describe(found),
         })
     };
     for expected in expected {
         let found = found.next();
         if Some(expected) != found {
-            return wrong(right, Some(expected), found);
+            return wrong(matched, Some(expected), found);
         }
-        right += 1;
+        matched += 1;
     }
     match found.next() {
-        Some(more) => wrong(right, None, Some(more)),
+        Some(more) => wrong(matched, None, Some(more)),
         None => Ok(()),
     }
 }
 
-/// A decoder in a pipeline, and what came out of it.
-struct Feed<T> {
+/// A decoder in a pipeline, and its outcomes.
+struct DecoderFeed<T> {
     channel: Embedded,
-    outcomes: Rc<RefCell<Vec<Outcome<T>>>>,
+    outcomes: Rc<RefCell<Vec<DecodeOutcome<T>>>>,
 }
 
-impl<T: waterwheel_channel::Message> Feed<T> {
+impl<T: waterwheel_channel::Message> DecoderFeed<T> {
     fn new(decoder: impl Decoder<Out = T>) -> Self {
         let outcomes = Rc::new(RefCell::new(Vec::new()));
-        let record = Record(outcomes.clone());
+        let record = OutcomeRecorder(outcomes.clone());
         let channel = Embedded::builder().stream().build(|edit| {
             edit.add_last("decoder", Decode::new(decoder))?;
             edit.add_last("record", In(record))?;
@@ -243,19 +246,19 @@ impl<T: waterwheel_channel::Message> Feed<T> {
         }
     }
 
-    fn take(&self) -> Vec<Outcome<T>> {
+    fn take(&self) -> Vec<DecodeOutcome<T>> {
         self.outcomes.take()
     }
 
-    fn end(mut self) -> Vec<Outcome<T>> {
+    fn end(mut self) -> Vec<DecodeOutcome<T>> {
         self.channel.finish_inbound();
         self.take()
     }
 }
 
-struct Record<T>(Rc<RefCell<Vec<Outcome<T>>>>);
+struct OutcomeRecorder<T>(Rc<RefCell<Vec<DecodeOutcome<T>>>>);
 
-impl<T: waterwheel_channel::Message> InboundHandler for Record<T> {
+impl<T: waterwheel_channel::Message> InboundHandler for OutcomeRecorder<T> {
     type In = T;
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: T) -> HandlerResult {

@@ -1,7 +1,7 @@
-//! A driver wrapped around another one, of which a test writes only the methods that differ.
+//! A driver that wraps another one, of which a test overrides only some methods.
 //!
-//! [`DriverWrapper`] has every method of [`Driver`]; each forwards to the driver inside unless it is
-//! overridden. [`WrappingFactory`] opens decorated drivers, so that a loop can be built with one.
+//! [`DriverWrapper`] has every method of [`Driver`]; each forwards to the inner driver unless it is overridden.
+//! [`WrappingFactory`] opens wrapped drivers, so that a loop can be built with one.
 //!
 //! ```
 //! use std::io::Result;
@@ -57,10 +57,10 @@ use waterwheel_channel::driver::{
 use waterwheel_channel::{Address, AncillaryMessage, Credentials, Datagram, FileRegion, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
-/// Opens the drivers of another factory, each wrapped in a [`DriverWrapper`].
+/// A driver factory that wraps each driver of another factory in a [`DriverWrapper`].
 pub struct WrappingFactory<O, F> {
     inner: O,
-    decorate: F,
+    wrap: F,
 }
 
 impl<O, F, D> WrappingFactory<O, F>
@@ -69,10 +69,10 @@ where
     F: Fn(Box<dyn Driver>) -> D + Send + Sync,
     D: DriverWrapper + 'static,
 {
-    /// Wraps each driver that `inner` opens by means of `decorate`.
+    /// Creates a factory that passes each driver opened by `inner` to `wrap`.
     #[must_use]
-    pub fn new(inner: O, decorate: F) -> Self {
-        Self { inner, decorate }
+    pub fn new(inner: O, wrap: F) -> Self {
+        Self { inner, wrap }
     }
 }
 
@@ -83,7 +83,7 @@ where
     D: DriverWrapper + 'static,
 {
     fn open(&self) -> Result<Box<dyn Driver>> {
-        Ok(Box::new(WrappedDriver((self.decorate)(self.inner.open()?))))
+        Ok(Box::new(WrappedDriver((self.wrap)(self.inner.open()?))))
     }
 }
 
@@ -93,26 +93,26 @@ impl<O: fmt::Debug, F> fmt::Debug for WrappingFactory<O, F> {
     }
 }
 
-/// Makes a [`Driver`] of a [`DriverWrapper`].
+/// Implements [`Driver`] for a [`DriverWrapper`].
 ///
 /// A blanket implementation is not possible: the trait belongs to another crate.
 #[derive(Debug)]
 pub struct WrappedDriver<D>(pub D);
 
-/// Writes every method twice from one list: as a default of [`DriverWrapper`] that forwards to the driver
-/// inside, and as the [`Driver`] method of [`WrappedDriver`] that calls the decorator.
+/// Generates every method twice from one list: as a default method of [`DriverWrapper`] that forwards to the inner
+/// driver, and as the [`Driver`] method of [`WrappedDriver`] that calls the wrapper.
 macro_rules! forwarded {
     (
         $(&self: fn $read:ident($($read_arg:ident: $read_type:ty),*) $(-> $read_result:ty)?;)*
         $(&mut self: fn $write:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*
     ) => {
-        /// A driver around another one. Every method but the first two forwards to the driver inside; see
-        /// [`Driver`] for what each does, and the [module's documentation](self) for an example.
+        /// A driver that wraps another one. Every method but the first two forwards to the inner driver. See [`Driver`] for
+        /// what each method does, and the [module's documentation](self) for an example.
         pub trait DriverWrapper: Send {
-            /// Returns the driver inside.
+            /// Returns the inner driver.
             fn inner(&self) -> &dyn Driver;
 
-            /// Returns the driver inside, to be changed.
+            /// Returns the inner driver mutably.
             fn inner_mut(&mut self) -> &mut dyn Driver;
 
             $(

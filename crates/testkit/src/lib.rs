@@ -1,20 +1,20 @@
-//! For tests, ours and yours: channels without a network, drivers without an operating system, and the
-//! suites that every driver and every loop pass.
+//! For tests of Waterwheel and of its users: channels without a network, drivers without an operating system, and
+//! the conformance suites of drivers and event loops.
 //!
-//! | to | take |
+//! | task | module |
 //! |---|---|
-//! | test handlers and pipelines, without a network and without waiting | [`embedded`] |
-//! | test clients and servers against each other, without a network, over any driver | [`embedded::EmbeddedNetwork`] |
-//! | write down what passes through a pipeline | [`recorder`] |
-//! | gather the messages of one type | [`message_collector`] |
-//! | test a decoder, however its bytes may be cut | [`decoder_verifier`] |
-//! | run a loop without sockets and without waiting for time | [`manual`] |
-//! | make a driver fail on purpose | [`faulty`] |
-//! | replace single methods of a driver | [`driver_wrapper`] |
-//! | have a file to send | [`temp_file`] |
-//! | have events in another order with every seed | [`shuffled`] |
-//! | show that a driver keeps the contract | [`driver_suite`](mod@driver_suite) |
-//! | show that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
+//! | test handlers and pipelines without a network and without waiting | [`embedded`] |
+//! | test clients and servers against each other without a network, over any driver | [`embedded::EmbeddedNetwork`] |
+//! | record the events that pass through a pipeline | [`recorder`] |
+//! | collect the inbound messages of one type | [`message_collector`] |
+//! | test a decoder with its input split at every position | [`decoder_verifier`] |
+//! | run a loop with sockets in memory and a virtual clock | [`manual`] |
+//! | inject faults into a driver | [`faulty`] |
+//! | override single methods of a driver | [`driver_wrapper`] |
+//! | create a temporary file to send | [`temp_file`] |
+//! | shuffle the order of a driver's events by a seed | [`shuffled`] |
+//! | check that a driver keeps the `Driver` contract | [`driver_suite`](mod@driver_suite) |
+//! | check that event loops keep their promises over a driver | [`loop_suite`](mod@loop_suite) |
 #![forbid(unsafe_code)]
 
 pub mod decoder_verifier;

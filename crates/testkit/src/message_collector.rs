@@ -1,4 +1,4 @@
-//! A handler that gathers the messages of one type, for tests of pipelines (O04).
+//! A handler that collects the inbound messages of one type, for tests of pipelines (O04).
 //!
 //! ```
 //! use waterwheel_channel::In;
@@ -25,55 +25,55 @@ use std::time::Duration;
 
 use waterwheel_channel::{Ctx, Events, HandlerResult, InboundHandler, Message, Types};
 
-/// Takes the inbound messages of type `T` out of a pipeline and keeps them for the test; messages of other types
-/// pass. Clones share what was gathered, so that a clone in the pipeline fills the one that the test holds, also if
-/// the pipeline is on another thread. See the [module's documentation](self).
-pub struct MessageCollector<T>(Arc<Gathered<T>>);
+/// A handler that takes inbound messages of type `T` out of a pipeline and keeps them for the test. Messages of other
+/// types are passed on. Clones share the collected messages: the test keeps one clone and adds another to the
+/// pipeline, which may be on another thread. See the [module's documentation](self).
+pub struct MessageCollector<T>(Arc<CollectedMessages<T>>);
 
-/// Filled by the loops of the pipelines it is in, emptied by the test; either holds the lock for a push or a take.
-struct Gathered<T> {
+/// The messages, shared by the loops that push and the test that takes. Both hold the lock for one push or take.
+struct CollectedMessages<T> {
     messages: Mutex<Vec<T>>,
-    came: Condvar,
+    arrived: Condvar,
 }
 
 impl<T: Message> MessageCollector<T> {
-    /// Creates a collector that has gathered nothing.
+    /// Creates an empty collector.
     #[must_use]
     pub fn new() -> Self {
-        Self(Arc::new(Gathered { messages: Mutex::default(), came: Condvar::new() }))
+        Self(Arc::new(CollectedMessages { messages: Mutex::default(), arrived: Condvar::new() }))
     }
 
-    /// Takes all messages out, in the order they came in.
+    /// Takes all collected messages, in the order of their arrival.
     #[must_use = "to make room only, drop them"]
     pub fn take(&self) -> Vec<T> {
         mem::take(&mut *self.lock())
     }
 
-    /// Returns how many messages there are to be taken.
+    /// Returns how many messages have been collected and not taken.
     #[must_use]
     pub fn len(&self) -> usize {
         self.lock().len()
     }
 
-    /// True if there are none.
+    /// True if no message has been collected since the last take.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Waits until there are `count` messages at least, and takes all of them. For pipelines on other threads: an
-    /// embedded channel runs in the test's own calls only.
+    /// Blocks until there are at least `count` messages, and takes all of them. For pipelines on other threads: an
+    /// embedded channel runs only inside the test's own calls.
     ///
     /// # Panics
-    /// If there are fewer after `limit`.
+    /// If fewer have arrived after `limit`.
     #[must_use = "to make room only, drop them"]
     #[track_caller]
     pub fn wait_for(&self, count: usize, limit: Duration) -> Vec<T> {
         let too_few = |messages: &mut Vec<T>| messages.len() < count;
-        let waited = self.0.came.wait_timeout_while(self.lock(), limit, too_few);
+        let waited = self.0.arrived.wait_timeout_while(self.lock(), limit, too_few);
         let (mut messages, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let found = messages.len();
-        assert!(found >= count, "{found} messages of {count} came in within {limit:?}");
+        assert!(found >= count, "{found} of {count} messages arrived within {limit:?}");
         mem::take(&mut *messages)
     }
 
@@ -99,7 +99,7 @@ impl<T: Message> InboundHandler for MessageCollector<T> {
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: T) -> HandlerResult {
         self.lock().push(msg);
-        self.0.came.notify_all();
+        self.0.arrived.notify_all();
         Ok(())
     }
 }

@@ -1,14 +1,14 @@
-//! A driver driven by hand whose events come in an order drawn from a seed (O04).
+//! A manual driver whose events come in an order drawn from a seed (O04).
 //!
-//! No kernel promises in which order it names what is ready. [`Manual`] has one order, the same in every
-//! run: what leans on it passes there and fails elsewhere. [`Shuffled`] opens the same drivers, but lets
-//! those who have something to say in a round speak in another order, and interrupt each other.
+//! No kernel promises the order in which it reports ready descriptors. [`Manual`] has one order, the same in every
+//! run, and code that depends on it fails elsewhere. [`Shuffled`] opens the same drivers, but mixes the events of
+//! different registrations within a round.
 //!
 //! Rules:
 //!
 //! 1. The events of one registration keep their order; those of different registrations are mixed.
-//! 2. The order depends on the seed, on how many drivers were opened before, and on what has happened so
-//!    far; on nothing else. The same seed over the same test is the same order.
+//! 2. The order depends only on the seed, on how many drivers were opened before, and on the events so far. The same
+//!    seed in the same test gives the same order.
 //!
 //! ```
 //! use waterwheel_channel::Token;
@@ -16,7 +16,7 @@
 //! use waterwheel_testkit::manual::Manual;
 //! use waterwheel_testkit::shuffled::Shuffled;
 //!
-//! // Who is read first, second and third?
+//! // The order in which three streams are read.
 //! fn order(seed: u64) -> Vec<u64> {
 //!     let manual = Manual::readiness();
 //!     let mut driver = Shuffled::new(manual.clone(), seed).open().unwrap();
@@ -38,7 +38,7 @@
 //! assert!((0..100).any(|seed| order(seed) != order(7)), "another seed may be another order");
 //! ```
 //!
-//! With faults on top of it: `Faulty::new(Shuffled::new(manual, seed))`.
+//! Combined with injected faults: `Faulty::new(Shuffled::new(manual, seed))`.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,23 +47,23 @@ use waterwheel_channel::driver::{Driver, OpenDriver};
 
 use crate::manual::Manual;
 
-/// Opens manual drivers whose events come in an order drawn from a seed.
+/// A driver factory that opens manual drivers whose events come in an order drawn from a seed.
 #[derive(Debug)]
 pub struct Shuffled {
     manual: Manual,
     seed: u64,
-    /// How many drivers were opened: each has an order of its own.
+    /// How many drivers were opened. Each has its own order.
     opened: AtomicU64,
 }
 
 impl Shuffled {
-    /// The drivers of this one, which stays the test's hand in them.
+    /// Creates a factory over `manual`, with which the test still controls the drivers.
     #[must_use]
     pub fn new(manual: Manual, seed: u64) -> Self {
         Self { manual, seed, opened: AtomicU64::new(0) }
     }
 
-    /// The seed, for the message of a test that fails.
+    /// Returns the seed, for the message of a failing test.
     #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
@@ -77,11 +77,11 @@ impl OpenDriver for Shuffled {
         for _ in 0..number {
             seeds.next();
         }
-        Ok(Box::new(self.manual.open_in_order(SplitMix64::new(seeds.next()))))
+        Ok(Box::new(self.manual.open_shuffled(SplitMix64::new(seeds.next()))))
     }
 }
 
-/// Numbers that look random, the same for the same seed: SplitMix64.
+/// The SplitMix64 random number generator.
 #[derive(Clone, Debug)]
 pub(crate) struct SplitMix64(u64);
 
@@ -97,9 +97,9 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// One of so many; there is at least one.
+    /// Returns a number below `n`, which is not zero.
     pub(crate) fn below(&mut self, n: usize) -> usize {
-        // The remainder favours the low ones by less than one in a thousand million.
+        // The bias of the remainder towards low numbers is below one in 10^9.
         (self.next() % n as u64) as usize
     }
 }

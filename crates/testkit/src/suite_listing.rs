@@ -1,6 +1,6 @@
-//! That the suites forget none of their own tests.
+//! Checks that a suite's list names each of its tests.
 
-/// Fails unless every public function of these files stands once, on a line of its own, in `listing`.
+/// Panics unless every public function of these files occurs in `listing` exactly once, on a line of its own.
 pub(crate) fn assert_listed_once(files: &[&str], listing: &str) {
     let names = files
         .iter()

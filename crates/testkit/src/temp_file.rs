@@ -1,4 +1,4 @@
-//! A file for a test.
+//! A temporary file with known contents.
 
 use std::fs::{self, File, OpenOptions};
 use std::ops::RangeBounds;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use waterwheel_channel::FileRegion;
 
-/// A file with something in it, to be sent. Its last handle takes it with it.
+/// A temporary file with known contents, for tests that send files. Dropping it removes the file.
 ///
 /// ```
 /// use waterwheel_testkit::temp_file::TempFile;
@@ -22,55 +22,55 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// One of so many bytes, no two stretches of which are alike at the same place.
+    /// Creates a file of `len` bytes whose contents repeat only every 251 bytes, so that blocks of a power of two differ.
     ///
     /// # Panics
-    /// If there is no place for it.
+    /// If the file cannot be written.
     #[must_use]
     pub fn new(len: usize) -> Self {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
         let name = format!("waterwheel-temp-file-{}-{number}", std::process::id());
-        // A prime, so that no chunk of a power of two looks like another.
+        // 251 is a prime, so that no two chunks of a power of two look alike.
         let text = (0..len).map(|i| (i % 251) as u8).collect();
         let file = Self { path: std::env::temp_dir().join(name), text };
-        fs::write(&file.path, &file.text).expect("a file for the test");
+        fs::write(&file.path, &file.text).expect("the temporary file can be written");
         file
     }
 
-    /// What was in it at first.
+    /// Returns the initial contents of the file.
     #[must_use]
     pub fn contents(&self) -> &[u8] {
         &self.text
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// A part of it, of a file that was opened for it.
+    /// Opens the file and returns a region of it.
     ///
     /// # Panics
-    /// If it is not that long.
+    /// If the file is shorter than the range.
     pub fn region(&self, range: impl RangeBounds<u64>) -> FileRegion {
-        let file = File::open(&self.path).expect("it is there");
-        FileRegion::new(file, range).expect("a part of it")
+        let file = File::open(&self.path).expect("the temporary file exists");
+        FileRegion::new(file, range).expect("the range lies within the file")
     }
 
-    /// Leaves so much of it; or makes it so long, with zeros at its end.
+    /// Truncates the file to `len` bytes, or extends it with zeros.
     ///
     /// # Panics
-    /// If that cannot be done.
+    /// If the length cannot be set.
     pub fn set_len(&self, len: u64) {
         let file = OpenOptions::new().write(true).open(&self.path);
-        file.and_then(|file| file.set_len(len)).expect("it can be written");
+        file.and_then(|file| file.set_len(len)).expect("the length can be set");
     }
 }
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // Somebody else may have done it.
+        let _ = fs::remove_file(&self.path); // The test may have removed it.
     }
 }

@@ -63,10 +63,13 @@ fn o04_a_decoder_that_is_right_is_right_however_it_is_fed() {
 
 #[test]
 fn o04_a_decoder_that_depends_on_how_it_is_fed_is_found_out() {
-    assert_eq!(wrong(Pairs::Hasty), "fed byte by byte: after 0 right, expected 258, found 1");
+    assert_eq!(
+        wrong(Pairs::Hasty),
+        "fed byte by byte: after 0 matching outcomes, expected 258, found 1"
+    );
     assert_eq!(
         wrong(Pairs::Forgetful),
-        "fed byte by byte: after 0 right, expected 258, found nothing"
+        "fed byte by byte: after 0 matching outcomes, expected 258, found nothing"
     );
 }
 
@@ -74,7 +77,7 @@ fn o04_a_decoder_that_depends_on_how_it_is_fed_is_found_out() {
 fn o04_a_message_that_comes_late_is_found_out() {
     assert_eq!(
         wrong(Pairs::Late),
-        "fed message by message, up to step 1, b\"\\x01\\x02\": after 0 right, expected 258, found \
+        "fed message by message, up to step 1, b\"\\x01\\x02\": after 0 matching outcomes, expected 258, found \
          nothing"
     );
 }
@@ -83,7 +86,7 @@ fn o04_a_message_that_comes_late_is_found_out() {
 fn o04_a_message_too_many_is_found_out() {
     assert_eq!(
         wrong(Pairs::Again),
-        "fed message by message, to the end: after 0 right, expected nothing, found 772"
+        "fed message by message, to the end: after 0 matching outcomes, expected nothing, found 772"
     );
 }
 
@@ -112,7 +115,7 @@ fn o04_the_cut_that_goes_wrong_is_named() {
         .check();
     assert_eq!(
         wrong.unwrap_err().to_string(),
-        "fed in two pieces, cut after byte 3: b\"\\x01\\x02\\x03\", b\"\\x04\": after 0 right, \
+        "fed in two pieces, cut after byte 3: b\"\\x01\\x02\\x03\", b\"\\x04\": after 0 matching outcomes, \
          expected 258, found the error \"odd\""
     );
 }

@@ -115,7 +115,7 @@ fn o04_a_collector_waits_for_what_another_thread_reads() {
     reading.join().unwrap();
     let too_few = std::panic::catch_unwind(|| lines.wait_for(1, Duration::ZERO));
     let said = too_few.unwrap_err().downcast::<String>().unwrap();
-    assert!(said.starts_with("0 messages of 1 came in"), "{said}");
+    assert!(said.starts_with("0 of 1 messages arrived"), "{said}");
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn o04_messages_wait_on_the_wire_until_the_channel_reads() {
 }
 
 #[test]
-#[should_panic(expected = "a message of type u32 came in, not one of type alloc::string::String")]
+#[should_panic(expected = "a message of type u32 was read, not one of type alloc::string::String")]
 fn o04_a_message_of_another_type_than_the_test_expects_is_named() {
     let mut embedded = Embedded::new(no_handlers).unwrap();
     embedded.write_inbound(1_u32);

@@ -273,5 +273,5 @@ fn l12_a_turn_run_inside_submit_ends_the_executor_and_runs_no_task() {
         assert!(!in_place, "run in the middle of `submit`");
     }
     let died = executor.termination().join().unwrap_err();
-    assert!(died.to_string().contains("in place"), "{died}");
+    assert!(died.to_string().contains("on the calling thread"), "{died}");
 }

@@ -1,4 +1,4 @@
-//! A channel without a network, on a loop without a thread, on a clock that moves when told (O04).
+//! A channel without a network, on a manual event loop and a virtual clock (O04).
 //!
 //! ```text
 //!    the test                                             the channel
@@ -6,13 +6,13 @@
 //!    read_outbound ◄── wire ◄──
 //! ```
 //!
-//! What the test lets in waits on the wire until the channel reads, as it would in a socket; what comes
-//! out stays on the wire until the test takes it. What passed all handlers is there to be taken too.
-//! Nothing runs but inside of the test's own calls.
+//! Inbound messages wait on the wire until the channel reads, as in a socket; outbound messages stay on the wire
+//! until the test takes them. The test can also take the inbound messages that passed all handlers. Code runs only
+//! inside the test's own calls.
 //!
-//! The other end may be a channel as well: [`joined`] makes two, and [`EmbeddedNetwork`] are what bootstraps make
-//! servers and clients of, on loops over any driver. So a client's and a server's handlers are tested
-//! against each other without a network.
+//! The other end may be a channel as well: [`connected_pair`] creates two connected channels, and an
+//! [`EmbeddedNetwork`] provides bootstraps with servers and clients on loops over any driver. So the handlers of a
+//! client and a server are tested against each other without a network.
 //!
 //! ```text
 //!    handlers ⇄ head ──► wire ══► inbox of the other ──► head ⇄ handlers
@@ -65,14 +65,14 @@ pub use self::network::{EmbeddedNetwork, EmbeddedPeer, connected_pair};
 
 /// A channel whose other end is the test. See the [module's documentation](self).
 pub struct Embedded {
-    /// Dropped after the loop: its last turn may ask for the time.
+    /// Controls the driver and its clock.
     control: Manual,
     event_loop: ManualEventLoop,
     channel: Channel,
     wire: Wire,
 }
 
-/// How an embedded channel is to be.
+/// Builds an [`Embedded`] channel.
 #[must_use]
 #[derive(Clone, Default)]
 pub struct EmbeddedBuilder {
@@ -84,40 +84,40 @@ pub struct EmbeddedBuilder {
 }
 
 impl EmbeddedBuilder {
-    /// With these options.
+    /// Sets the channel options.
     pub fn options(mut self, options: ChannelOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// Not connected at first: to be connected by the test.
+    /// Leaves the channel unconnected; the test connects it.
     pub fn unconnected(mut self) -> Self {
         self.unconnected = true;
         self
     }
 
-    /// Reads and writes bytes only, and writes them as a stream, as a socket does.
+    /// Makes the channel a byte stream: it reads and writes bytes only, as a TCP socket does.
     pub fn stream(mut self) -> Self {
         self.only_bytes = true;
         self
     }
 
-    /// Who is told of faults: panics, what nobody has dealt with. Default: the log.
+    /// Sets the reporter of faults, such as panics and unhandled errors. Default: the log.
     pub fn reporter(mut self, reporter: Arc<dyn Reporter>) -> Self {
         self.reporter = Some(reporter);
         self
     }
 
-    /// Its loop is watched by this one, by the real clock. Default: by none.
+    /// Sets a watchdog for the loop, which measures by the real clock. Default: none.
     pub fn watchdog(mut self, watchdog: &Watchdog) -> Self {
         self.watchdog = Some(watchdog.clone());
         self
     }
 
-    /// Makes it, with this pipeline.
+    /// Builds the channel with the pipeline that `initialiser` sets up.
     ///
     /// # Errors
-    /// What the initialiser says; that the types do not fit.
+    /// The error of the initialiser, or message types of neighbouring handlers that do not match.
     pub fn build(
         self,
         initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
@@ -151,87 +151,88 @@ impl fmt::Debug for EmbeddedBuilder {
 }
 
 impl Embedded {
-    /// Starts to build one that is not quite like the others.
+    /// Returns a builder, for channels that differ from the default.
     pub fn builder() -> EmbeddedBuilder {
         EmbeddedBuilder::default()
     }
 
-    /// A connected channel with this pipeline, that takes messages of any type.
+    /// Creates a connected channel that reads and writes messages of any type.
     ///
     /// # Errors
-    /// What the initialiser says; that the types do not fit.
+    /// The error of the initialiser, or message types of neighbouring handlers that do not match.
     pub fn new(
         initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         Self::builder().build(initialiser)
     }
 
-    /// The channel, as any other.
+    /// Returns the channel's handle.
     #[must_use]
     pub fn channel(&self) -> &Channel {
         &self.channel
     }
 
-    // From the network's side.
+    // The network's side.
 
-    /// Lets a message in, as one round of reads. It waits on the wire if the channel does not read.
+    /// Sends a message to the channel, as one round of reads. The message waits on the wire while the channel does not
+    /// read.
     pub fn write_inbound(&mut self, msg: impl Into<Msg>) {
         self.write_inbound_all([msg.into()]);
     }
 
-    /// Lets messages in, as one round of reads if they are few enough for one.
+    /// Sends messages to the channel, as one round of reads if the read plan allows that many.
     pub fn write_inbound_all(&mut self, msgs: impl IntoIterator<Item = Msg>) {
         self.wire.send(msgs);
         self.pump();
     }
 
-    /// The network sends no more.
+    /// Ends the inbound stream: the channel reads end of file.
     pub fn finish_inbound(&mut self) {
         self.wire.finish();
         self.pump();
     }
 
-    /// The network fails.
+    /// Fails the connection with this error.
     pub fn fail(&mut self, error: Error) {
         self.wire.fail(error);
         self.pump();
     }
 
-    /// How many messages wait on the wire because the channel does not read.
+    /// Returns how many messages wait on the wire because the channel does not read.
     #[must_use]
     pub fn unread(&self) -> usize {
         self.wire.unread()
     }
 
-    /// Takes the next message that went out, if it is a `T`.
+    /// Takes the next outbound message, which must be a `T`.
     ///
     /// # Panics
-    /// If it is something else.
+    /// If the message has another type.
     pub fn read_outbound<T: Message>(&mut self) -> Option<T> {
-        self.read_outbound_any().map(|msg| expect(msg, "went out"))
+        self.read_outbound_any().map(|msg| expect(msg, "was written"))
     }
 
-    /// Takes the next message that went out.
+    /// Takes the next outbound message.
     pub fn read_outbound_any(&mut self) -> Option<Msg> {
         self.wire.take_outbound()
     }
 
-    /// How often the channel has written to the network so far.
+    /// Returns how often the channel has written to the network so far.
     #[must_use]
     pub fn writes(&self) -> usize {
         self.wire.writes()
     }
 
-    // From the far end of the pipeline.
+    // The application's side: the tail of the pipeline.
 
-    /// Writes a message from the far end, as [`Channel::write`] does, and runs what that leads to. It goes out with
-    /// the next [`flush`](Self::flush).
+    /// Writes a message at the tail, as [`Channel::write`] does, and runs the loop until it is idle. The message is sent
+    /// with the next [`flush`](Self::flush).
     pub fn write(&mut self, msg: impl Into<Msg>) -> ChannelFuture {
-        self.ask(|channel| channel.write(msg))
+        self.call(|channel| channel.write(msg))
     }
 
-    /// Writes a message from the far end and flushes it: what comes out of it is there to be
-    /// [taken](Self::read_outbound).
+    /// Writes a message at the tail and flushes it; the test then takes the result with
+    /// [`read_outbound`](Self::read_outbound).
     ///
     /// ```
     /// use bytes::{BufMut, Bytes, BytesMut};
@@ -258,33 +259,33 @@ impl Embedded {
     /// # Ok::<(), waterwheel_executor::Error>(())
     /// ```
     pub fn write_outbound(&mut self, msg: impl Into<Msg>) -> ChannelFuture {
-        self.ask(|channel| channel.write_and_flush(msg))
+        self.call(|channel| channel.write_and_flush(msg))
     }
 
-    /// Flushes from the far end what was written.
+    /// Flushes the written messages, at the tail.
     pub fn flush(&mut self) {
-        self.ask(Channel::flush);
+        self.call(Channel::flush);
     }
 
-    /// Asks from the far end for a round of reads: for channels that do not read by themselves.
+    /// Requests a round of reads at the tail, for channels without auto-read.
     pub fn read(&mut self) {
-        self.ask(Channel::read);
+        self.call(Channel::read);
     }
 
-    /// Fires a user event, from the network's end of the pipeline.
+    /// Fires a user event at the head of the pipeline.
     pub fn fire_user_event(&mut self, event: impl Into<Msg>) {
-        self.ask(|channel| channel.fire_user_event(event));
+        self.call(|channel| channel.fire_user_event(event));
     }
 
-    /// Takes the next message that passed all handlers on its way in, if it is a `T`.
+    /// Takes the next inbound message that passed all handlers, which must be a `T`.
     ///
     /// # Panics
-    /// If it is something else.
+    /// If the message has another type.
     pub fn read_inbound<T: Message>(&mut self) -> Option<T> {
-        self.read_inbound_any().map(|msg| expect(msg, "came in"))
+        self.read_inbound_any().map(|msg| expect(msg, "was read"))
     }
 
-    /// Takes the next message that passed all handlers on its way in.
+    /// Takes the next inbound message that passed all handlers.
     pub fn read_inbound_any(&mut self) -> Option<Msg> {
         self.wire.take_inbound()
     }
@@ -296,31 +297,31 @@ impl Embedded {
 
     // Faults.
 
-    /// The network takes at most so many bytes, or messages if they are not bytes, from now on.
+    /// Limits the network to `room` more bytes, or messages on a channel that is not a byte stream.
     pub fn set_room(&mut self, room: usize) {
         self.wire.set_room(room);
         self.pump();
     }
 
-    /// The network takes everything again, and gives no more short writes.
+    /// Removes the limits and faults set by the test.
     pub fn clear_faults(&mut self) {
         self.wire.clear_faults();
         self.pump();
     }
 
-    /// A write takes at most so many bytes, however much there is room for.
+    /// Makes each write take at most `at_most` bytes or messages.
     pub fn short_writes(&mut self, at_most: usize) {
         self.wire.short_writes(at_most);
     }
 
-    /// The next write fails.
+    /// Fails the next write with this error.
     pub fn fail_write(&mut self, error: std::io::Error) {
         self.wire.fail_write(error);
     }
 
-    // ClockMode, and the loop.
+    // Time, and the loop.
 
-    /// Runs what there is to do: tasks, futures, timers that are due.
+    /// Runs the loop until it is idle: tasks, futures, timers that are due.
     pub fn run(&mut self) {
         while !self.event_loop.is_terminated() {
             self.event_loop.turn(Some(Duration::ZERO));
@@ -330,20 +331,20 @@ impl Embedded {
         }
     }
 
-    /// Moves the clock, at one go, and runs what is due by then. What a timer sets counts from the new
-    /// time: to see one that sets itself again several times, advance several times.
+    /// Advances the clock in one step and runs the timers that are due. A timer started meanwhile counts from the new
+    /// time: to fire a timer that restarts itself several times, advance several times.
     pub fn advance(&mut self, by: Duration) {
         self.control.advance(by);
         self.run();
     }
 
-    /// The time.
+    /// Returns the current time of the virtual clock.
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.control.clock().now()
     }
 
-    /// Calls `f` on the loop, with the pipeline. `None` if the channel is gone.
+    /// Calls `f` on the loop with the pipeline. Returns `None` if the channel has left its loop.
     pub fn with_pipeline<R>(&mut self, f: impl FnOnce(Pipeline<'_>) -> R) -> Option<R> {
         let channel = &self.channel;
         let result = self.event_loop.on_loop(|here| here.with_pipeline(channel, f)).flatten();
@@ -360,16 +361,16 @@ impl Embedded {
         }
     }
 
-    /// Closes the channel, and runs what that leads to.
+    /// Closes the channel and runs the loop until it is idle.
     pub fn close(&mut self) {
-        drop(self.ask(Channel::close));
+        drop(self.call(Channel::close));
     }
 
-    /// Calls `f` on the loop, and runs what that leads to.
-    fn ask<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
-        let asked = self.on_loop(f);
+    /// Calls `f` on the loop and runs the loop until it is idle.
+    fn call<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
+        let result = self.on_loop(f);
         self.run();
-        asked
+        result
     }
 
     fn pump(&mut self) {

@@ -1,4 +1,4 @@
-//! Embedded channels that are joined with each other, or plugged into from a test.
+//! Embedded channels that are connected with each other or with a test.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,8 +14,8 @@ use super::server_transport::ServerTransport;
 use super::stream_transport::WireTransport;
 use super::wire::{OfferOutcome, Wire};
 
-/// Two channels that are joined: what one writes, the other reads, as streams of bytes. They may be on the
-/// same loop or on two, over any driver.
+/// Creates two connected channels: what one writes, the other reads, as a stream of bytes. They may be on the same
+/// loop or on two, over any driver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -55,25 +55,25 @@ use super::wire::{OfferOutcome, Wire};
 /// while !event_loop.is_idle() {
 ///     event_loop.turn(Some(Duration::ZERO));
 /// }
-/// assert!(!greeter.is_open(), "the other end is closed, and so is this");
+/// assert!(!greeter.is_open(), "closing one end closes the other");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn connected_pair() -> (NewChannel, NewChannel) {
     let (one, other) = (Wire::bounded(), Wire::bounded());
-    let first = WireTransport::joined(one.clone(), other.clone());
-    (NewChannel::new(first), NewChannel::new(WireTransport::joined(other, one)))
+    let first = WireTransport::connected(one.clone(), other.clone());
+    (NewChannel::new(first), NewChannel::new(WireTransport::connected(other, one)))
 }
 
-/// Servers and clients for bootstraps, over any driver and without a network: who connects to the
-/// [`Address::local`] of a server is joined with a channel of it. Clones are the same; two that were made
-/// apart know nothing of each other's servers, so that tests need not agree about names.
+/// A network in memory that provides bootstraps with servers and clients, over any driver. A client that connects to
+/// the [`Address::local`] of a server is connected with a new channel of that server. Clones are the same network;
+/// separate networks do not see each other's servers, so tests need not agree on names.
 ///
-/// - They are streams: bytes and files go in, bytes come out, in order and to the end.
-/// - A peer that does not read holds its writer back, after 64 KiB.
-/// - An end that is closed, dropped or never accepted closes the other one, which reads what is left
-///   first. Writing to one that is gone fails as a broken pipe.
-/// - Where nobody listens a connect fails. While as many wait to be accepted as the server's
-///   [`Backlog`](waterwheel_channel::driver::SocketOption::Backlog) allows, it is tried again and again,
+/// - Connections are streams: bytes and files are written, bytes are read, in order.
+/// - A peer that does not read blocks its writer after 64 KiB.
+/// - An end that is closed, dropped or never accepted closes the other one, which first reads what is left. Writing to
+///   a closed end fails with `BrokenPipe`.
+/// - A connect fails if no server has the name. While as many channels wait to be accepted as the server's
+///   [`Backlog`](waterwheel_channel::driver::SocketOption::Backlog) allows, the connect is retried
 ///   within its time limit. There are no other options.
 ///
 /// ```
@@ -95,12 +95,12 @@ pub fn connected_pair() -> (NewChannel, NewChannel) {
 /// }
 ///
 /// let group = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
-/// let wires = EmbeddedNetwork::new();
-/// let server = ServerBootstrap::new(&group, wires.clone())
+/// let network = EmbeddedNetwork::new();
+/// let server = ServerBootstrap::new(&group, network.clone())
 ///     .child_initialiser(|edit| Ok(edit.add_last("echo", Echo).map(drop)?))
 ///     .bind(Address::local("echo"))
 ///     .join()?;
-/// let client = Bootstrap::new(&group, wires).connect(Address::local("echo")).join()?;
+/// let client = Bootstrap::new(&group, network).connect(Address::local("echo")).join()?;
 /// assert_eq!(client.peer_address(), server.local_address());
 /// client.write_and_flush(Bytes::from_static(b"hello")).join()?;
 /// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
@@ -108,32 +108,32 @@ pub fn connected_pair() -> (NewChannel, NewChannel) {
 /// ```
 #[derive(Clone, Default)]
 pub struct EmbeddedNetwork {
-    /// Who listens. Touched by the loops of servers and clients, and by the test; no other lock is taken
+    /// Servers by name. Locked by the loops of servers and clients and by the test; no other lock is taken
     /// meanwhile.
-    servers: Arc<Mutex<BTreeMap<Arc<str>, Server>>>,
+    servers: Arc<Mutex<BTreeMap<Arc<str>, ServerEntry>>>,
 }
 
 #[derive(Clone)]
-struct Server {
+struct ServerEntry {
     wire: Wire,
     backlog: usize,
 }
 
 impl EmbeddedNetwork {
-    /// Without servers.
+    /// Creates a network without servers.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Connects the test itself to a server: the other end of the channel that is accepted.
+    /// Connects the test to a server; the server accepts a channel whose other end is the returned peer.
     ///
     /// # Errors
-    /// Nobody listens there, or its backlog is full.
+    /// No server has this address, or its backlog is full.
     pub fn connect_peer(&self, at: &Address) -> Result<EmbeddedPeer, Error> {
         let (wire, name) = (Wire::default(), name_of(at)?);
         let server = self.server(&name)?;
-        let accepted = || WireTransport::plugged(wire.clone()).addresses(at.clone(), None);
+        let accepted = || WireTransport::to_test(wire.clone()).addresses(at.clone(), None);
         match server.wire.offer(server.backlog, || NewChannel::new(accepted())) {
             OfferOutcome::Queued => Ok(EmbeddedPeer { wire }),
             OfferOutcome::BacklogFull => {
@@ -143,17 +143,17 @@ impl EmbeddedNetwork {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Server>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, ServerEntry>> {
         self.servers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn server(&self, name: &Arc<str>) -> Result<Server, LocalError> {
+    fn server(&self, name: &Arc<str>) -> Result<ServerEntry, LocalError> {
         let found = self.lock().get(name).cloned();
         found.ok_or_else(|| LocalError::Refused { name: name.clone() })
     }
 
-    /// Lets the other end of a channel that connects wait to be accepted, if there is room for it.
-    pub(super) fn enter(
+    /// Queues the server's end of a connecting channel to be accepted. Returns `false` if the backlog is full.
+    pub(super) fn connect(
         &self,
         to: &ConnectTarget,
         accepted: impl FnOnce() -> WireTransport,
@@ -169,14 +169,14 @@ impl EmbeddedNetwork {
         }
     }
 
-    /// A server has this name from now on.
+    /// Registers a server under this name.
     pub(super) fn insert(
         &self,
         name: &Arc<str>,
         wire: &Wire,
         backlog: usize,
     ) -> Result<(), LocalError> {
-        let server = Server { wire: wire.clone(), backlog };
+        let server = ServerEntry { wire: wire.clone(), backlog };
         let mut servers = self.lock();
         if servers.contains_key(name) {
             return Err(LocalError::NameInUse { name: name.clone() });
@@ -185,14 +185,14 @@ impl EmbeddedNetwork {
         Ok(())
     }
 
-    /// The server of this name is closed.
+    /// Removes the server of this name.
     pub(super) fn remove(&self, name: &Arc<str>) {
         let removed = self.lock().remove(name);
         drop(removed);
     }
 }
 
-/// The name that an address stands for.
+/// Returns the name in a local address.
 pub(super) fn name_of(address: &Address) -> Result<Arc<str>, LocalError> {
     match address {
         Address::Local(name) => Ok(name.clone()),
@@ -218,38 +218,38 @@ impl fmt::Debug for EmbeddedNetwork {
     }
 }
 
-/// The test's end of a connection with a server among [`EmbeddedNetwork`]. May be used from any thread. Dropping it
-/// closes it.
+/// The test's end of a connection with a server of an [`EmbeddedNetwork`]. May be used from any thread. Dropping it
+/// closes the connection.
 pub struct EmbeddedPeer {
     wire: Wire,
 }
 
 impl EmbeddedPeer {
-    /// Sends something to the channel. There is always room.
+    /// Sends bytes to the channel. There is always room.
     pub fn send(&self, bytes: impl Into<Bytes>) {
         self.wire.send([bytes.into().into()]);
         self.wire.wake();
     }
 
-    /// Sends no more, and goes on receiving.
+    /// Ends the sending direction (half-close); receiving continues.
     pub fn finish(&self) {
         self.wire.finish();
         self.wire.wake();
     }
 
-    /// The connection fails: the channel is closed for this reason.
+    /// Fails the connection: the channel is closed with this error.
     pub fn fail(&self, error: Error) {
         self.wire.fail(error);
         self.wire.wake();
     }
 
-    /// Takes the next piece that the channel has sent, if there is one.
+    /// Takes the next chunk that the channel has sent, if there is one.
     #[must_use]
     pub fn receive(&self) -> Option<Bytes> {
         self.wire.take_outbound().and_then(|msg| msg.into_bytes().ok())
     }
 
-    /// Whether the channel sends no more. What it has sent before may still be there to be received.
+    /// True if the channel has ended its output or is closed. Bytes sent before may still be received.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.wire.is_ended()

@@ -1,4 +1,4 @@
-//! The transport of a server among wires.
+//! The transport of a server in an embedded network.
 
 use std::io;
 use std::sync::Arc;
@@ -13,26 +13,26 @@ use waterwheel_executor::engine::drop_in_turn;
 use super::network::{EmbeddedNetwork, name_of};
 use super::wire::Wire;
 
-/// A server: what waits on its wire are channels.
+/// A server's transport: its wire queues channels to be accepted.
 pub(super) struct ServerTransport {
     wire: Wire,
-    wires: EmbeddedNetwork,
+    network: EmbeddedNetwork,
     backlog: usize,
-    /// None before it is bound.
+    /// `None` until it is bound.
     name: Option<Arc<str>>,
 }
 
 impl ServerTransport {
-    pub(super) fn new(wires: EmbeddedNetwork) -> Self {
-        Self { wire: Wire::default(), wires, backlog: DEFAULT_BACKLOG, name: None }
+    pub(super) fn new(network: EmbeddedNetwork) -> Self {
+        Self { wire: Wire::default(), network, backlog: DEFAULT_BACKLOG, name: None }
     }
 
-    /// Nobody is let in any more, and who was not accepted is let go.
-    fn shut(&self) {
+    /// Unbinds the name and drops the channels that were not accepted.
+    fn close_wire(&self) {
         if self.wire.close()
             && let Some(name) = &self.name
         {
-            self.wires.remove(name);
+            self.network.remove(name);
             self.wire.take_unread().into_iter().for_each(drop_in_turn);
         }
     }
@@ -40,7 +40,7 @@ impl ServerTransport {
 
 impl Drop for ServerTransport {
     fn drop(&mut self) {
-        self.shut();
+        self.close_wire();
     }
 }
 
@@ -77,7 +77,7 @@ impl Transport for ServerTransport {
             return Err(Error::new(ChannelError::Unsupported { transport, operation }));
         }
         let name = name_of(&to)?;
-        self.wires.insert(&name, &self.wire, self.backlog)?;
+        self.network.insert(&name, &self.wire, self.backlog)?;
         self.name = Some(name);
         Ok(())
     }
@@ -103,7 +103,7 @@ impl Transport for ServerTransport {
     }
 
     fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
-        Err(io::ErrorKind::Unsupported.into()) // It accepts no type at all: nothing comes here.
+        Err(io::ErrorKind::Unsupported.into()) // A server accepts no message type, so no write arrives here.
     }
 
     fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
@@ -122,7 +122,7 @@ impl Transport for ServerTransport {
     }
 
     fn close(&mut self, _: &TransportContext) -> Detach {
-        self.shut();
+        self.close_wire();
         Detach::Done
     }
 

@@ -1,4 +1,4 @@
-//! The transport of an embedded channel.
+//! The transport of an embedded channel: its end of a wire.
 
 use std::io;
 use std::net::Shutdown;
@@ -20,59 +20,59 @@ pub(super) struct WireTransport {
     wire: Wire,
     unconnected: bool,
     stream: bool,
-    /// Keeps what has passed all handlers, for the test.
-    keeps: bool,
-    /// The wire of the other end, if that is a channel too.
+    /// True if unhandled messages and errors are kept for the test.
+    keeps_unhandled: bool,
+    /// The wire of the other end if that is a channel.
     other: Option<Wire>,
-    /// Where it looks for whom to connect to, if not everybody will do.
-    wires: Option<EmbeddedNetwork>,
+    /// The network in which `connect` finds its server; `None` if every connect succeeds.
+    network: Option<EmbeddedNetwork>,
     local: Option<Address>,
     peer: Option<Address>,
 }
 
 impl WireTransport {
-    /// The end of an embedded channel that the test turns.
+    /// Creates the transport of an [`Embedded`](super::Embedded) channel.
     pub(super) fn new(wire: Wire, unconnected: bool, stream: bool) -> Self {
-        let mut end = Self::plugged(wire);
-        (end.unconnected, end.stream, end.keeps) = (unconnected, stream, true);
+        let mut end = Self::to_test(wire);
+        (end.unconnected, end.stream, end.keeps_unhandled) = (unconnected, stream, true);
         end
     }
 
-    /// A stream whose other end is the test.
-    pub(super) fn plugged(wire: Wire) -> Self {
+    /// Creates a stream whose other end is the test.
+    pub(super) fn to_test(wire: Wire) -> Self {
         Self {
             wire,
             unconnected: false,
             stream: true,
-            keeps: false,
+            keeps_unhandled: false,
             other: None,
-            wires: None,
+            network: None,
             local: None,
             peer: None,
         }
     }
 
-    /// A stream that is joined with the end of another wire.
-    pub(super) fn joined(wire: Wire, other: Wire) -> Self {
-        let mut end = Self::plugged(wire);
+    /// Creates a stream that is connected with the channel of another wire.
+    pub(super) fn connected(wire: Wire, other: Wire) -> Self {
+        let mut end = Self::to_test(wire);
         end.other = Some(other);
         end
     }
 
-    /// A stream that is to be connected to a server among these.
-    pub(super) fn client(wires: EmbeddedNetwork) -> Self {
-        let mut end = Self::plugged(Wire::bounded());
-        (end.unconnected, end.wires) = (true, Some(wires));
+    /// Creates an unconnected stream that connects to a server of this network.
+    pub(super) fn client(network: EmbeddedNetwork) -> Self {
+        let mut end = Self::to_test(Wire::bounded());
+        (end.unconnected, end.network) = (true, Some(network));
         end
     }
 
-    /// Where it is.
+    /// Sets the addresses.
     pub(super) fn addresses(mut self, local: Address, peer: Option<Address>) -> Self {
         (self.local, self.peer) = (Some(local), peer);
         self
     }
 
-    fn shut(&self) {
+    fn close_wire(&self) {
         if self.wire.close()
             && let Some(other) = &self.other
         {
@@ -83,9 +83,9 @@ impl WireTransport {
 
 impl Drop for WireTransport {
     fn drop(&mut self) {
-        self.shut();
+        self.close_wire();
         if self.other.is_some() {
-            // The other end has this wire too, and may have it for long.
+            // The other end also holds this wire and may keep it for long.
             self.wire.take_unread().into_iter().for_each(drop_in_turn);
         }
     }
@@ -128,10 +128,10 @@ impl Transport for WireTransport {
         _: &TransportContext,
         to: &ConnectTarget,
     ) -> Result<ConnectProgress, Error> {
-        if let Some(wires) = &self.wires {
+        if let Some(network) = &self.network {
             let server = Wire::bounded();
             let (wire, other) = (server.clone(), self.wire.clone());
-            if !wires.enter(to, || WireTransport::joined(wire, other))? {
+            if !network.connect(to, || WireTransport::connected(wire, other))? {
                 return Ok(ConnectProgress::Later);
             }
             self.other = Some(server);
@@ -177,7 +177,7 @@ impl Transport for WireTransport {
     }
 
     fn close(&mut self, _: &TransportContext) -> Detach {
-        self.shut();
+        self.close_wire();
         Detach::Done
     }
 
@@ -190,7 +190,7 @@ impl Transport for WireTransport {
     }
 
     fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
-        if self.keeps {
+        if self.keeps_unhandled {
             self.wire.keep_unhandled(msg);
             return None;
         }
@@ -198,7 +198,7 @@ impl Transport for WireTransport {
     }
 
     fn unhandled_error(&mut self, error: Error) -> Option<Error> {
-        if self.keeps {
+        if self.keeps_unhandled {
             self.wire.keep_error(error);
             return None;
         }

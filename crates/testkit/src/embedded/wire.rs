@@ -1,4 +1,4 @@
-//! What is between an embedded channel and its other end.
+//! The queues and state between an embedded channel and its other end.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,27 +11,27 @@ use waterwheel_channel::transport::{Outbound, TransportContext, TransportEvent, 
 use waterwheel_channel::{Msg, NewChannel};
 use waterwheel_executor::Error;
 
-/// As many bytes wait between two ends that are joined before the writer has to wait: the high water mark
-/// of a channel by default, as between two local ones.
-const BETWEEN: usize = 64 * 1024;
+/// How many unread bytes one end of a connected pair may write before it has to wait: a channel's default high-water
+/// mark, as between two local channels.
+const MAX_UNREAD: usize = 64 * 1024;
 
-/// What is between a channel and its other end: the test, or another channel. Shared by both; each call
-/// locks it for a moment, and no other one meanwhile. Wakers are called, and what is not delivered is
-/// dropped, when it is unlocked.
+/// The queues between a channel and its other end, which is the test or another channel. Both ends share the wire;
+/// each call locks it briefly and holds no other lock meanwhile. Wakers are called and undelivered messages are dropped
+/// after it is unlocked.
 ///
-/// Of two channels that are joined each has its own: an end puts what it writes into the inbox of the
-/// other, and gives the other room for what it has read. Who finds no room notes it in the same critical
-/// section, so that whoever gives some sees the note.
+/// Each channel of a connected pair has its own wire: an end moves what it writes into the inbox of the other, and
+/// gives back room for what it has read. A writer that finds no room sets `blocked` in the same critical section, so
+/// that the reader that gives room back sees it.
 #[derive(Clone, Default)]
 pub(super) struct Wire(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     waker: Option<TransportWaker>,
-    /// To be read.
+    /// Messages that the channel has not read.
     inbox: VecDeque<Msg>,
     finished: bool,
-    /// That it has finished was told to a channel that does not read.
+    /// `PeerFinished` has been delivered to a channel that does not read.
     finish_told: bool,
     failure: Option<Error>,
     plan: Option<ReadPlan>,
@@ -42,25 +42,25 @@ struct State {
     writes: usize,
     unhandled: VecDeque<Msg>,
     errors: VecDeque<Error>,
-    /// How much may still be taken; `None`: everything.
+    /// How many bytes or messages may still be written; `None` means no limit.
     room: Option<usize>,
     at_most: Option<usize>,
     write_failure: Option<io::Error>,
     /// A write has found no room.
     blocked: bool,
-    /// The other end has gone: nothing more can be written.
+    /// The other end has been dropped: writes fail.
     gone: bool,
-    /// The channel sends no more.
+    /// The channel has shut down its output.
     ended: bool,
     /// The channel is closed.
     closed: bool,
 }
 
 impl Wire {
-    /// To be joined with another one.
+    /// Creates a wire of a connected pair, with room for `MAX_UNREAD` bytes.
     pub(super) fn bounded() -> Self {
         let wire = Self::default();
-        wire.set_room(BETWEEN);
+        wire.set_room(MAX_UNREAD);
         wire
     }
 
@@ -76,7 +76,7 @@ impl Wire {
     }
 
     pub(super) fn send(&self, msgs: impl IntoIterator<Item = Msg>) {
-        // One by one: the iterator may be the user's.
+        // Locks for each message, because the iterator may run user code.
         msgs.into_iter().for_each(|msg| self.lock().inbox.push_back(msg));
     }
 
@@ -134,7 +134,7 @@ impl Wire {
         self.lock().ended
     }
 
-    /// The other end has gone.
+    /// Records that the other end has been dropped.
     pub(super) fn lose_peer(&self) {
         {
             let mut state = self.lock();
@@ -145,7 +145,7 @@ impl Wire {
 
     // For the channel's end.
 
-    /// The channel is on its loop, and looks for what has happened until now.
+    /// Registers the channel's waker, and wakes it for events that happened before.
     pub(super) fn attach(&self, up: &TransportContext) {
         let before = {
             let mut state = self.lock();
@@ -158,20 +158,20 @@ impl Wire {
 
     pub(super) fn detach(&self) {
         let mut state = self.lock();
-        state.round = None; // The channel itself tells that it is over.
+        state.round = None; // The channel itself completes the round.
         let waker = state.waker.take();
         drop(state);
         drop(waker);
     }
 
     pub(super) fn set_read(&self, up: &TransportContext, plan: Option<ReadPlan>) {
-        let is_to_look = {
+        let must_look = {
             let mut state = self.lock();
             state.plan = plan;
             state.blocked || state.finished && !state.finish_told
         };
-        // Who does not read does not learn by reading that the other end has finished, or has gone.
-        if plan.is_some() || is_to_look {
+        // A channel that does not read does not learn by reading that the other end has finished or been dropped.
+        if plan.is_some() || must_look {
             up.wake();
         }
     }
@@ -197,28 +197,28 @@ impl Wire {
         self.lock().errors.push_back(error);
     }
 
-    /// The channel sends no more.
+    /// Records that the channel sends no more.
     pub(super) fn end(&self) {
         self.lock().ended = true;
     }
 
-    /// The channel is closed; what it has not read stays. Whether it was not yet.
+    /// Records that the channel is closed; its unread messages stay. Returns whether it was open.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         (state.plan, state.round, state.blocked, state.ended) = (None, None, false, true);
         !std::mem::replace(&mut state.closed, true)
     }
 
-    /// What the channel has not read, for the caller to drop.
+    /// Takes the messages that the channel has not read, for the caller to drop.
     #[must_use]
     pub(super) fn take_unread(&self) -> VecDeque<Msg> {
         std::mem::take(&mut self.lock().inbox)
     }
 
-    // For the channel's end, of the wire of another channel that it is joined with.
+    // Called by a channel's end on the wire of the channel it is connected with.
 
-    /// Takes over what the channel of this wire has written, to be read by the one of another. Returns what
-    /// nobody will read, for the caller to drop.
+    /// Moves what this wire's channel has written into the inbox of `other`. Returns the messages that a closed `other`
+    /// does not take, for the caller to drop.
     #[must_use]
     pub(super) fn carry_to(&self, other: &Wire) -> VecDeque<Msg> {
         let carried = std::mem::take(&mut self.lock().outbox);
@@ -235,22 +235,21 @@ impl Wire {
         undelivered
     }
 
-    /// So many bytes were read: there is room for so many others. Who waits for room goes on when half
-    /// of all is there.
+    /// Gives back room for `bytes` that were read. A blocked writer is woken when half of the room is free.
     pub(super) fn give_room(&self, bytes: usize) {
-        let goes_on = {
+        let wakes_writer = {
             let mut state = self.lock();
             state.room = state.room.map(|room| room + bytes);
-            state.blocked && state.room.is_none_or(|room| room >= BETWEEN / 2)
+            state.blocked && state.room.is_none_or(|room| room >= MAX_UNREAD / 2)
         };
-        if goes_on {
+        if wakes_writer {
             self.wake();
         }
     }
 
-    // Of the wire of a server: what it reads are channels.
+    // Called on the wire of a server, which reads accepted channels.
 
-    /// Lets a channel wait to be accepted, if fewer than that do.
+    /// Queues a channel to be accepted, if fewer than `backlog` are queued.
     pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> OfferOutcome {
         {
             let mut state = self.lock();
@@ -267,20 +266,20 @@ impl Wire {
     }
 }
 
-/// What became of a channel that was offered to a server.
+/// The outcome of offering a channel to a server.
 pub(super) enum OfferOutcome {
-    /// It waits to be accepted.
+    /// The channel is queued to be accepted.
     Queued,
-    /// As many wait as may.
+    /// The backlog is full.
     BacklogFull,
     /// The server is closed.
     Closed,
 }
 
 impl State {
-    /// What the channel is told next.
+    /// Returns the next event for the channel.
     fn next_event(&mut self) -> Option<TransportEvent> {
-        // What the other end has said before it went is heard first, by one who listens.
+        // A channel that reads gets what the other end sent before it was dropped first.
         let lost = self.gone && self.plan.is_none();
         if self.blocked && (self.room != Some(0) || lost) {
             self.blocked = false;
@@ -318,21 +317,21 @@ impl State {
         if self.gone {
             return Err(LocalError::PeerClosed.into());
         }
-        let most = self.room.unwrap_or(usize::MAX).min(self.at_most.unwrap_or(usize::MAX));
-        if most == 0 {
+        let limit = self.room.unwrap_or(usize::MAX).min(self.at_most.unwrap_or(usize::MAX));
+        if limit == 0 {
             self.blocked = true;
             return Ok(Submit::Full);
         }
         let taken = if stream && let Some(file) = outbound.file() {
-            let copied = file.read(most.min(FILE_COPY_CHUNK))?;
+            let copied = file.read(limit.min(FILE_COPY_CHUNK))?;
             let taken = copied.len();
             self.outbox.push_back(copied.into());
             outbound.wrote(taken);
             taken
         } else if stream {
-            self.take_bytes(outbound, most)
+            self.take_bytes(outbound, limit)
         } else {
-            let taken = std::iter::from_fn(|| outbound.take()).take(most);
+            let taken = std::iter::from_fn(|| outbound.take()).take(limit);
             let before = self.outbox.len();
             self.outbox.extend(taken);
             self.outbox.len() - before
@@ -341,9 +340,9 @@ impl State {
         Ok(Submit::Done(taken))
     }
 
-    /// Chunk by chunk, the last one in part if need be.
-    fn take_bytes(&mut self, outbound: &mut Outbound, most: usize) -> usize {
-        let mut left = most;
+    /// Takes up to `limit` bytes, chunk by chunk, the last one in part if needed.
+    fn take_bytes(&mut self, outbound: &mut Outbound, limit: usize) -> usize {
+        let mut left = limit;
         for chunk in outbound.bytes().chunks() {
             let part: Bytes = chunk.slice(..chunk.len().min(left));
             left -= part.len();
@@ -352,7 +351,7 @@ impl State {
                 break;
             }
         }
-        outbound.wrote(most - left);
-        most - left
+        outbound.wrote(limit - left);
+        limit - left
     }
 }

@@ -1,7 +1,7 @@
-//! The driver that fails.
+//! The driver with injected faults.
 //!
-//! What a rebuild loses is detached from the driver inside and kept here as *lost*: its owner is told
-//! `Failed`, may still call, and detaches it in the end as it would any other.
+//! A registration that a rebuild loses is detached from the inner driver and kept here as *lost*: its owner gets
+//! `Failed`, may still make calls, and finally detaches it like any other.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -17,22 +17,22 @@ use super::Faults;
 use super::plan::DriverCall;
 use crate::driver_wrapper::DriverWrapper;
 
-/// A driver with faults. [`Faulty`](super::Faulty) opens it.
+/// A driver with injected faults, opened by [`Faulty`](super::Faulty).
 pub struct FaultyDriver {
     inner: Box<dyn Driver>,
     faults: Faults,
-    /// In the order in which they came.
+    /// Attached tokens, oldest first.
     attached: Vec<Token>,
     lost: BTreeMap<Token, LostState>,
-    /// Who is to be told `Failed`.
-    telling: VecDeque<Token>,
+    /// Tokens that still have to get `Failed`.
+    failed_events: VecDeque<Token>,
 }
 
-/// What has become of a lost registration in the driver inside.
+/// The state of a lost registration in the inner driver.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LostState {
     Gone,
-    /// It will say `Detached`; nobody out here has asked yet.
+    /// The inner driver will report `Detached`; the owner has not detached yet.
     Detaching,
 }
 
@@ -43,7 +43,7 @@ impl FaultyDriver {
             faults,
             attached: Vec::new(),
             lost: BTreeMap::new(),
-            telling: VecDeque::new(),
+            failed_events: VecDeque::new(),
         }
     }
 
@@ -53,7 +53,7 @@ impl FaultyDriver {
             Detach::Pending => LostState::Detaching,
         };
         self.lost.insert(token, state);
-        self.telling.push_back(token);
+        self.failed_events.push_back(token);
     }
 }
 
@@ -74,7 +74,7 @@ impl DriverWrapper for FaultyDriver {
 
     fn detach(&mut self, token: Token) -> Detach {
         self.attached.retain(|other| *other != token);
-        self.telling.retain(|other| *other != token);
+        self.failed_events.retain(|other| *other != token);
         match self.lost.remove(&token) {
             Some(LostState::Gone) => Detach::Done,
             Some(LostState::Detaching) => Detach::Pending,
@@ -84,7 +84,9 @@ impl DriverWrapper for FaultyDriver {
 
     fn release(&mut self, token: Token) -> io::Result<Io> {
         if self.lost.contains_key(&token) {
-            return Err(io::Error::other(format!("{token:?} was lost in a rebuild, on purpose")));
+            return Err(io::Error::other(format!(
+                "{token:?} was lost in a rebuild by an injected fault"
+            )));
         }
         let io = self.inner.release(token)?;
         self.attached.retain(|other| *other != token);
@@ -148,22 +150,23 @@ impl DriverWrapper for FaultyDriver {
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         let mut plan = self.faults.lock();
         plan.call(DriverCall::Wait)?;
-        let at_once = plan.spins() || !self.telling.is_empty();
+        let at_once = plan.spins() || !self.failed_events.is_empty();
         drop(plan);
         let waited = self.inner.wait(if at_once { Some(Nanos(0)) } else { until })?;
-        Ok(WaitSummary { ready: waited.ready + self.telling.len(), ..waited })
+        Ok(WaitSummary { ready: waited.ready + self.failed_events.len(), ..waited })
     }
 
     fn next_event(&mut self) -> Option<IoEvent> {
-        if let Some(token) = self.telling.pop_front() {
-            let lost = io::Error::other(format!("{token:?} was lost in a rebuild, on purpose"));
+        if let Some(token) = self.failed_events.pop_front() {
+            let lost =
+                io::Error::other(format!("{token:?} was lost in a rebuild by an injected fault"));
             return Some(IoEvent::Failed(token, lost));
         }
         loop {
             let event = self.inner.next_event()?;
             match self.lost.get_mut(&event.token()) {
                 None => return Some(event),
-                // Its owner has not asked yet, and will be told `Done` when it does.
+                // The owner has not detached yet, and gets `Done` when it does.
                 Some(state) if matches!(event, IoEvent::Detached(_)) => *state = LostState::Gone,
                 Some(_) => {}
             }

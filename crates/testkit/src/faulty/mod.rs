@@ -1,7 +1,7 @@
-//! A driver that fails on purpose: any other one, with faults injected.
+//! A driver with injected faults, over any other driver.
 //!
-//! [`Faulty`] wraps the factory that a loop is built with; [`Faults`] is the test's hand in it. A call
-//! that is to fail does so before it reaches the driver inside, which never hears of it.
+//! [`Faulty`] wraps the driver factory that a loop is built with; the test injects faults with [`Faults`]. A call
+//! that fails does not reach the inner driver.
 //!
 //! ```
 //! use std::io::ErrorKind;
@@ -25,7 +25,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A fault takes effect with the next call. A loop that is asleep has to be woken to meet it.
+//! A fault takes effect with the next call. A sleeping loop has to be woken to make one.
 
 mod driver;
 mod plan;
@@ -42,7 +42,7 @@ use crate::driver_wrapper::WrappedDriver;
 pub use self::driver::FaultyDriver;
 pub use self::plan::{DriverCall, EarlyReturns, FailTimes, InjectedError, LostRegistrations};
 
-/// Opens drivers of another factory, with faults.
+/// A driver factory that adds injected faults to the drivers of another factory.
 #[derive(Debug)]
 pub struct Faulty<O> {
     inner: O,
@@ -50,13 +50,13 @@ pub struct Faulty<O> {
 }
 
 impl<O: OpenDriver> Faulty<O> {
-    /// Wraps a factory. Nothing fails until it is told to.
+    /// Wraps a factory. Nothing fails until the test injects a fault.
     #[must_use]
     pub fn new(inner: O) -> Self {
         Self { inner, faults: Faults { plan: Arc::default() } }
     }
 
-    /// The test's hand in all of its drivers.
+    /// Returns the control of the faults of all its drivers.
     #[must_use]
     pub fn faults(&self) -> Faults {
         self.faults.clone()
@@ -70,17 +70,16 @@ impl<O: OpenDriver> OpenDriver for Faulty<O> {
     }
 }
 
-/// Decides what fails. Clones decide together.
+/// Controls which driver calls fail. Clones control the same drivers.
 ///
-/// Test threads write it, the loops' threads read it at every call; always under its lock.
+/// Test threads write the plan, and the loops' threads read it at every call, always under its lock.
 #[derive(Clone)]
 pub struct Faults {
     plan: Arc<Mutex<Plan>>,
 }
 
 impl Faults {
-    /// These calls fail with this error, until they have failed so often. Replaces what was said of
-    /// the same call before.
+    /// Makes `call` fail `times` with this error. Replaces an earlier setting for the same call.
     ///
     /// ```
     /// # use waterwheel_channel::driver::OpenDriver;
@@ -97,23 +96,22 @@ impl Faults {
         self.lock().fail(call, times, with.into());
     }
 
-    /// Waits return at once. What there is is given out nevertheless: a selector that spins loses no
-    /// event.
+    /// Makes waits return early. Ready events are still delivered: a spinning selector loses no event.
     pub fn return_early(&self, spin: EarlyReturns) {
         self.lock().spin = spin;
     }
 
-    /// These registrations do not survive the next successful rebuild.
+    /// Makes the next successful rebuild lose these registrations.
     pub fn lose_at_rebuild(&self, lost: LostRegistrations) {
         self.lock().lost = Some(lost);
     }
 
-    /// Nothing fails any more.
+    /// Removes all faults.
     pub fn clear(&self) {
         self.lock().clear();
     }
 
-    /// How often this was called on all drivers, failures included.
+    /// Returns how often `call` was made on all drivers, failures included.
     #[must_use]
     pub fn calls(&self, call: DriverCall) -> usize {
         self.lock().calls(call)

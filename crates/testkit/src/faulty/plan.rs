@@ -1,11 +1,11 @@
-//! What is to fail, and when.
+//! The plan of injected faults: which calls fail, when, and with which error.
 
 use std::collections::BTreeMap;
 use std::io;
 
 use waterwheel_channel::Token;
 
-/// A call that can fail.
+/// A driver call that can be made to fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum DriverCall {
@@ -17,7 +17,7 @@ pub enum DriverCall {
     RegisterForeign,
     /// `Driver::set_interest`.
     SetInterest,
-    /// `Driver::write`, `Driver::send_file` and `Driver::send_datagrams`.
+    /// `Driver::write`, `Driver::send_file`, `Driver::send_datagrams` and `Driver::send_ancillary`.
     Write,
     /// `Driver::shutdown`.
     Shutdown,
@@ -27,39 +27,39 @@ pub enum DriverCall {
     Wait,
 }
 
-/// How often it fails.
+/// How often a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailTimes {
-    /// Never.
+    /// No call fails.
     Never,
-    /// The next so many times.
+    /// The next `n` calls fail.
     Next(usize),
-    /// Once, the so-manieth time from now; one is the next.
+    /// Only the `n`th call from now fails; 1 is the next one.
     Nth(usize),
-    /// Until told otherwise.
+    /// Every call fails until the setting is replaced.
     Always,
 }
 
-/// How often a wait returns at once.
+/// How often a wait returns early, without an event or a wake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EarlyReturns {
-    /// Never: it waits.
+    /// No wait returns early.
     #[default]
     Never,
-    /// The next so many times.
+    /// The next `n` waits return early.
     Next(usize),
-    /// Until a rebuild succeeds.
+    /// Waits return early until a rebuild succeeds.
     UntilRebuild,
-    /// Until told otherwise.
+    /// Waits return early until the setting is replaced.
     Always,
 }
 
-/// What it fails with: an [`io::ErrorKind`], or the number of an error of the operating system.
+/// The error of an injected fault: an [`io::ErrorKind`] or an errno.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedError {
     /// An error of this kind.
     Kind(io::ErrorKind),
-    /// The operating system's error with this number.
+    /// The operating system's error with this errno.
     Errno(i32),
 }
 
@@ -84,19 +84,19 @@ impl From<InjectedError> for io::Error {
     }
 }
 
-/// Which registrations a rebuild loses: of each of them it says `Failed`.
+/// The registrations that a rebuild loses. Each gets a `Failed` event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LostRegistrations {
-    /// These.
+    /// The registrations with these tokens.
     Tokens(Vec<Token>),
-    /// The oldest so many.
+    /// The `n` oldest registrations.
     First(usize),
-    /// All of them.
+    /// All registrations.
     All,
 }
 
 impl LostRegistrations {
-    /// Picks them out of all that are attached, the oldest first.
+    /// Picks the lost registrations out of all attached ones, which are given oldest first.
     pub(super) fn pick(self, attached: Vec<Token>) -> Vec<Token> {
         match self {
             LostRegistrations::Tokens(tokens) => {
@@ -108,7 +108,7 @@ impl LostRegistrations {
     }
 }
 
-/// What the test has asked for, and what has been called.
+/// The faults that the test has injected, and the number of calls so far.
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     failing: BTreeMap<DriverCall, (FailTimes, InjectedError)>,
@@ -132,7 +132,7 @@ impl Plan {
         self.calls.get(&call).copied().unwrap_or(0)
     }
 
-    /// Counts a call, and says whether it fails.
+    /// Counts a call, and returns its injected error if it is to fail.
     pub(super) fn call(&mut self, call: DriverCall) -> io::Result<()> {
         *self.calls.entry(call).or_default() += 1;
         let Some((times, fault)) = self.failing.get_mut(&call) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Plan {
         if fails { Err((*fault).into()) } else { Ok(()) }
     }
 
-    /// Whether this wait returns at once.
+    /// True if this wait returns early; counts it.
     pub(super) fn spins(&mut self) -> bool {
         match &mut self.spin {
             EarlyReturns::Never | EarlyReturns::Next(0) => false,

@@ -1,9 +1,9 @@
-//! Datagrams in memory: sockets that reach each other by address.
+//! Datagram sockets in memory that reach each other by address.
 //!
 //! ```text
-//!   socket ── send ──► the box at the address ── receive ──► socket, or DatagramPeer
-//!                        │ full: whoever sends waits until something is taken out
-//!                        └ not there: lost; a socket that is connected to it is told later
+//!   socket ── send ──► queue of the address ── receive ──► socket, or DatagramPeer
+//!                        │ full: the sender waits until a datagram is received
+//!                        └ none: lost; a connected socket gets ConnectionRefused later
 //! ```
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,21 +19,22 @@ use waterwheel_channel::transport::{
 };
 use waterwheel_channel::{Address, Datagram, Datagrams};
 
-use super::stream::Watcher;
+use super::stream::DriverNotifier;
 
-/// So many datagrams wait at an address, unless told otherwise; the next sender waits too.
+/// How many datagrams wait at an address, unless the test sets another capacity; further senders wait.
 pub const DATAGRAM_QUEUE_LEN: usize = 64;
 
-/// Ports that nobody asked for begin here.
+/// The first ephemeral port.
 const FIRST_PORT: u16 = 49_152;
 
-/// The longest there may be: as with UDP.
-const LONGEST: usize = 65_507;
+/// The maximum length of a datagram, as with UDP over IPv4.
+const MAX_DATAGRAM_LEN: usize = 65_507;
 
-/// Makes the sockets of channels of datagrams. Clones are the same office.
+/// A factory of datagram sockets for channels. Clones are the same network.
 ///
-/// Whoever sends to an address where too many wait waits too, as with Unix sockets. What is sent to where nobody
-/// is is lost; a channel that is connected there is told later, as with UDP. There are no options.
+/// A sender waits while the queue of its destination is full, as with Unix sockets. A datagram to an address without a
+/// socket is lost, and a channel connected to that address gets `ConnectionRefused` later, as with UDP. There are no
+/// options.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -41,54 +42,54 @@ const LONGEST: usize = 65_507;
 /// use waterwheel_testkit::manual::{Manual, DatagramNetwork, ClockMode};
 ///
 /// let manual = Manual::readiness();
-/// let office = DatagramNetwork::new();
+/// let network = DatagramNetwork::new();
 /// let group = EventLoopGroup::builder(manual.clone()).threads(1).build()?;
-/// let channel = Bootstrap::new(&group, office.clone()).bind("192.0.2.1:37").join()?;
+/// let channel = Bootstrap::new(&group, network.clone()).bind("192.0.2.1:37").join()?;
 /// let there: SocketAddr = "192.0.2.2:7".parse()?;
-/// let friend = office.open_peer(there)?;
+/// let peer = network.open_peer(there)?;
 /// channel.write_and_flush(Datagram::to(there, "hello")).join()?;
-/// assert_eq!(friend.receive().unwrap().bytes(), "hello");
+/// assert_eq!(peer.receive().unwrap().bytes(), "hello");
 /// # manual.set_clock_mode(ClockMode::AutoAdvance);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Default)]
 pub struct DatagramNetwork {
-    /// Touched by the loops whose channels send and receive, and by the test.
+    /// Locked by the loops whose channels send and receive, and by the test.
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
-    boxes: BTreeMap<SocketAddr, Mailbox>,
-    /// So many ports were given to those who asked for any.
-    given: u16,
+    queues: BTreeMap<SocketAddr, DatagramQueue>,
+    /// How many ephemeral ports were assigned.
+    assigned_ports: u16,
 }
 
-/// What is known of an address where somebody is.
-struct Mailbox {
+/// The state of a bound address.
+struct DatagramQueue {
     waiting: VecDeque<Datagram>,
-    /// So many may wait.
-    room: usize,
-    /// Whom it is connected to: nobody else is heard.
+    /// How many datagrams may wait.
+    capacity: usize,
+    /// The connected peer; datagrams of others are dropped.
     peer: Option<SocketAddr>,
-    /// It waits for room there.
+    /// The full destination that a send waits for.
     blocked_on: Option<SocketAddr>,
-    /// What it sent has not arrived.
+    /// A datagram to the connected peer found no socket.
     refused: bool,
-    watcher: Option<Watcher>,
+    notifier: Option<DriverNotifier>,
 }
 
 impl DatagramNetwork {
-    /// One with nobody.
+    /// Creates a network without sockets.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Somebody at this address who is no channel.
+    /// Binds a peer for the test to this address.
     ///
     /// # Errors
-    /// `AddrInUse`: somebody is there.
+    /// `AddrInUse` if the address is bound.
     pub fn open_peer(&self, at: SocketAddr) -> io::Result<DatagramPeer> {
         Ok(DatagramPeer { end: self.open_at(at, None)? })
     }
@@ -96,16 +97,18 @@ impl DatagramNetwork {
     fn open_at(&self, mut at: SocketAddr, peer: Option<SocketAddr>) -> io::Result<DatagramEnd> {
         let mut state = self.lock();
         if at.port() == 0 {
-            at.set_port(FIRST_PORT + state.given % (u16::MAX - FIRST_PORT));
-            state.given = state.given.wrapping_add(1);
+            at.set_port(FIRST_PORT + state.assigned_ports % (u16::MAX - FIRST_PORT));
+            state.assigned_ports = state.assigned_ports.wrapping_add(1);
         }
-        if state.boxes.contains_key(&at) {
+        if state.queues.contains_key(&at) {
             return Err(ErrorKind::AddrInUse.into());
         }
-        let (room, waiting) = (DATAGRAM_QUEUE_LEN, VecDeque::new());
-        let (blocked_on, refused, watcher) = (None, false, None);
-        state.boxes.insert(at, Mailbox { waiting, room, peer, blocked_on, refused, watcher });
-        Ok(DatagramEnd { office: self.clone(), at })
+        let (capacity, waiting) = (DATAGRAM_QUEUE_LEN, VecDeque::new());
+        let (blocked_on, refused, notifier) = (None, false, None);
+        state
+            .queues
+            .insert(at, DatagramQueue { waiting, capacity, peer, blocked_on, refused, notifier });
+        Ok(DatagramEnd { network: self.clone(), at })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -121,8 +124,8 @@ impl TransportFactory for DatagramNetwork {
 
 impl DatagramSocketFactory for DatagramNetwork {
     fn kind(&self) -> &'static SocketKind {
-        static POST: SocketKind = SocketKind::new("post");
-        &POST
+        static MANUAL_DATAGRAM: SocketKind = SocketKind::new("manual-datagram");
+        &MANUAL_DATAGRAM
     }
 
     fn open(
@@ -132,7 +135,7 @@ impl DatagramSocketFactory for DatagramNetwork {
         options: &[SocketOption],
     ) -> io::Result<(Io, Address)> {
         if let Some(option) = options.first() {
-            let what = format!("a post office has no option {option}");
+            let what = format!("a manual datagram socket does not support the option {option}");
             return Err(io::Error::new(ErrorKind::Unsupported, what));
         }
         let any = SocketAddr::from(([192, 0, 2, 1], 0));
@@ -147,26 +150,26 @@ impl DatagramSocketFactory for DatagramNetwork {
 
 impl fmt::Debug for DatagramNetwork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.lock().boxes.keys()).finish()
+        f.debug_set().entries(self.lock().queues.keys()).finish()
     }
 }
 
-/// Somebody who sends and receives datagrams, and is no channel: the test. Dropped, it is gone.
+/// The test's datagram socket. Dropping it unbinds its address.
 pub struct DatagramPeer {
     end: DatagramEnd,
 }
 
 impl DatagramPeer {
-    /// Where it is.
+    /// Returns the address of the peer.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.end.at
     }
 
-    /// Sends something to an address. `false`: too many wait there.
+    /// Sends a datagram to an address. Returns `false` if the queue of that address is full.
     ///
     /// # Errors
-    /// It is too long.
+    /// `InvalidInput` if the datagram is too long.
     pub fn send(&self, to: SocketAddr, bytes: impl Into<Bytes>) -> io::Result<bool> {
         self.end.send(&Datagram::to(to, bytes))
     }
@@ -177,13 +180,13 @@ impl DatagramPeer {
         self.end.receive(usize::MAX)
     }
 
-    /// So many may wait for it, and whoever sends more waits.
-    pub fn set_capacity(&self, room: usize) {
-        self.end.office.change(|state, touched| {
-            if let Some(own) = state.boxes.get_mut(&self.end.at) {
-                own.room = room;
+    /// Sets how many datagrams may wait for this peer; further senders wait.
+    pub fn set_capacity(&self, capacity: usize) {
+        self.end.network.change(|state, notified| {
+            if let Some(own) = state.queues.get_mut(&self.end.at) {
+                own.capacity = capacity;
             }
-            state.touch_those_blocked_on(self.end.at, touched);
+            state.notify_blocked_on(self.end.at, notified);
         });
     }
 }
@@ -194,26 +197,26 @@ impl fmt::Debug for DatagramPeer {
     }
 }
 
-/// The end that a driver is given.
+/// The driver's end of a datagram socket.
 pub(super) struct DatagramEnd {
-    office: DatagramNetwork,
+    network: DatagramNetwork,
     at: SocketAddr,
 }
 
 impl DatagramEnd {
-    pub(super) fn watch(&self, watcher: Watcher) {
-        self.with_own(|own| own.watcher = Some(watcher));
+    pub(super) fn set_notifier(&self, notifier: DriverNotifier) {
+        self.with_queue(|own| own.notifier = Some(notifier));
     }
 
     pub(super) fn has_input(&self) -> bool {
-        self.with_own(|own| !own.waiting.is_empty())
+        self.with_queue(|own| !own.waiting.is_empty())
     }
 
-    /// The next datagram, cut off after so many bytes.
+    /// Takes the next datagram, cut off after `size` bytes.
     pub(super) fn receive(&self, size: usize) -> Option<Datagram> {
-        let taken = self.office.change(|state, touched| {
-            let taken = state.boxes.get_mut(&self.at)?.waiting.pop_front();
-            state.touch_those_blocked_on(self.at, touched);
+        let taken = self.network.change(|state, notified| {
+            let taken = state.queues.get_mut(&self.at)?.waiting.pop_front();
+            state.notify_blocked_on(self.at, notified);
             taken
         })?;
         let (whole, bytes) =
@@ -221,12 +224,15 @@ impl DatagramEnd {
         Some(Datagram::received(taken.peer().cloned(), bytes, whole))
     }
 
-    /// Sends a datagram; `false`: it has to wait for room.
+    /// Sends a datagram; returns `false` if it has to wait for room.
     pub(super) fn send(&self, datagram: &Datagram) -> io::Result<bool> {
-        if datagram.bytes().len() > LONGEST {
-            return Err(io::Error::new(ErrorKind::InvalidInput, "the datagram is too long"));
+        if datagram.bytes().len() > MAX_DATAGRAM_LEN {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "the datagram is longer than 65,507 bytes",
+            ));
         }
-        let peer = self.with_own(|own| own.peer);
+        let peer = self.with_queue(|own| own.peer);
         let to = match (datagram.peer(), peer) {
             (Some(to), _) => ip(to)?,
             (None, Some(peer)) => peer,
@@ -235,11 +241,11 @@ impl DatagramEnd {
                 return Err(io::Error::new(ErrorKind::NotConnected, what));
             }
         };
-        Ok(self.office.change(|state, touched| {
-            match state.boxes.get_mut(&to) {
+        Ok(self.network.change(|state, notified| {
+            match state.queues.get_mut(&to) {
                 Some(other) if other.peer.is_some_and(|peer| peer != self.at) => {}
-                Some(other) if other.waiting.len() >= other.room => {
-                    state.own(self.at).blocked_on = Some(to);
+                Some(other) if other.waiting.len() >= other.capacity => {
+                    state.queue_of(self.at).blocked_on = Some(to);
                     return false;
                 }
                 Some(other) => {
@@ -247,67 +253,67 @@ impl DatagramEnd {
                     let whole = bytes.len();
                     let arrived = Datagram::received(Some(self.at.into()), bytes, whole);
                     other.waiting.push_back(arrived);
-                    touched.extend(other.watcher.clone());
+                    notified.extend(other.notifier.clone());
                 }
                 None => {
-                    let own = state.own(self.at);
+                    let own = state.queue_of(self.at);
                     own.refused = own.peer == Some(to);
-                    touched.extend(own.watcher.clone());
+                    notified.extend(own.notifier.clone());
                 }
             }
             true
         }))
     }
 
-    /// Whether what had to wait for room may be tried again.
+    /// True if a send that had to wait for room may be repeated.
     pub(super) fn may_send(&self) -> bool {
-        let mut state = self.office.lock();
-        let Some(to) = state.own(self.at).blocked_on else { return true };
-        state.boxes.get(&to).is_none_or(|other| other.waiting.len() < other.room)
+        let mut state = self.network.lock();
+        let Some(to) = state.queue_of(self.at).blocked_on else { return true };
+        state.queues.get(&to).is_none_or(|other| other.waiting.len() < other.capacity)
     }
 
     pub(super) fn has_error(&self) -> bool {
-        self.with_own(|own| own.refused)
+        self.with_queue(|own| own.refused)
     }
 
     pub(super) fn take_error(&self) -> Option<io::Error> {
-        let refused = self.with_own(|own| std::mem::take(&mut own.refused));
+        let refused = self.with_queue(|own| std::mem::take(&mut own.refused));
         refused.then(|| ErrorKind::ConnectionRefused.into())
     }
 
-    fn with_own<R>(&self, f: impl FnOnce(&mut Mailbox) -> R) -> R {
-        f(self.office.lock().own(self.at))
+    fn with_queue<R>(&self, f: impl FnOnce(&mut DatagramQueue) -> R) -> R {
+        f(self.network.lock().queue_of(self.at))
     }
 }
 
 impl Drop for DatagramEnd {
     fn drop(&mut self) {
-        self.office.change(|state, touched| {
-            state.boxes.remove(&self.at);
-            state.touch_those_blocked_on(self.at, touched);
+        self.network.change(|state, notified| {
+            state.queues.remove(&self.at);
+            state.notify_blocked_on(self.at, notified);
         });
     }
 }
 
 impl DatagramNetwork {
-    /// Changes something, and has those look again whom it concerns.
-    fn change<R>(&self, how: impl FnOnce(&mut State, &mut Vec<Watcher>) -> R) -> R {
-        let mut touched = Vec::new();
-        let result = how(&mut self.lock(), &mut touched);
-        touched.iter().for_each(Watcher::touch);
+    /// Changes the state, and then notifies the drivers that `change` has listed.
+    fn change<R>(&self, how: impl FnOnce(&mut State, &mut Vec<DriverNotifier>) -> R) -> R {
+        let mut notified = Vec::new();
+        let result = how(&mut self.lock(), &mut notified);
+        notified.iter().for_each(DriverNotifier::notify);
         result
     }
 }
 
 impl State {
-    /// The box of an end, which is there as long as the end is.
-    fn own(&mut self, at: SocketAddr) -> &mut Mailbox {
-        self.boxes.get_mut(&at).expect("an end has its box")
+    /// Returns the queue of a bound address.
+    fn queue_of(&mut self, at: SocketAddr) -> &mut DatagramQueue {
+        self.queues.get_mut(&at).expect("the queue exists while its socket does")
     }
 
-    fn touch_those_blocked_on(&self, at: SocketAddr, touched: &mut Vec<Watcher>) {
-        let blocked = self.boxes.values().filter(|other| other.blocked_on == Some(at));
-        touched.extend(blocked.filter_map(|other| other.watcher.clone()));
+    fn notify_blocked_on(&self, at: SocketAddr, notified: &mut Vec<DriverNotifier>) {
+        let blocked = self.queues.values().filter(|other| other.blocked_on == Some(at));
+        notified.extend(blocked.filter_map(|other| other.notifier.clone()));
     }
 }
 
@@ -315,7 +321,7 @@ fn ip(address: &Address) -> io::Result<SocketAddr> {
     match address {
         Address::Ip(address) => Ok(*address),
         other => {
-            let what = format!("{other} is no address of a post office");
+            let what = format!("{other} is not an IP address");
             Err(io::Error::new(ErrorKind::InvalidInput, what))
         }
     }

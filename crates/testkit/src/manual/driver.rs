@@ -1,4 +1,4 @@
-//! The driver itself.
+//! The manual driver.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -12,35 +12,36 @@ use waterwheel_channel::driver::{
 use waterwheel_channel::{Address, Datagram, Token};
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
-use super::Mode;
+use super::CompletionMode;
 use super::datagram_network::DatagramEnd;
 use super::foreign::ForeignEnd;
 use super::kernel::Kernel;
 use super::listener::ListenerEnd;
 use super::registration::{Registration, RegistrationSource};
-use super::stream::{StreamEnd, Watcher};
+use super::stream::{DriverNotifier, StreamEnd};
 use crate::shuffled::SplitMix64;
 
-/// A driver without an operating system. [`Manual`](super::Manual) opens and controls it.
+/// A driver without an operating system, opened and controlled by [`Manual`](super::Manual).
 pub struct ManualDriver {
     kernel: Arc<Kernel>,
     id: usize,
-    /// Sorted, so that a round has the same order in every run.
+    /// Sorted by token, so that a round has the same order in every run.
     registrations: BTreeMap<Token, Registration>,
-    /// Who has something to say in this round.
+    /// Registrations with events left in this round.
     round: VecDeque<Token>,
-    /// Who of them speaks next; without, the first one until it is through.
-    dice: Option<SplitMix64>,
+    /// Picks the next registration of the round; without it, the first one delivers all its events.
+    random: Option<SplitMix64>,
 }
 
 impl ManualDriver {
-    pub(super) fn new(kernel: Arc<Kernel>, dice: Option<SplitMix64>) -> Self {
-        let id = kernel.enter();
-        Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new(), dice }
+    pub(super) fn new(kernel: Arc<Kernel>, random: Option<SplitMix64>) -> Self {
+        let id = kernel.add_driver();
+        Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new(), random }
     }
 
-    /// Puts everyone into the round who has something to say and is not in it.
-    fn look(&mut self, held: bool) {
+    /// Adds ready registrations to the round and removes those without further events. While completions are held, adds
+    /// none.
+    fn collect_ready(&mut self, held: bool) {
         let registrations = &mut self.registrations;
         self.round.retain(|token| {
             let Some(registration) = registrations.get_mut(token) else { return false };
@@ -67,22 +68,22 @@ impl ManualDriver {
     }
 
     fn insert(&mut self, token: Token, source: RegistrationSource, connecting: bool) {
-        let watcher = Watcher { kernel: self.kernel.clone(), driver: self.id };
+        let notifier = DriverNotifier { kernel: self.kernel.clone(), driver: self.id };
         match &source {
-            RegistrationSource::Stream(stream) => stream.watch(watcher),
-            RegistrationSource::Listener(listener) => listener.watch(watcher),
-            RegistrationSource::Datagrams(end) => end.watch(watcher),
-            RegistrationSource::Foreign(foreign, _) => foreign.watch(watcher),
+            RegistrationSource::Stream(stream) => stream.set_notifier(notifier),
+            RegistrationSource::Listener(listener) => listener.set_notifier(notifier),
+            RegistrationSource::Datagrams(end) => end.set_notifier(notifier),
+            RegistrationSource::Foreign(foreign, _) => foreign.set_notifier(notifier),
         }
         let registration = Registration::new(token, source, self.kernel.mode, connecting);
         self.registrations.insert(token, registration);
     }
 
-    fn vacant(&self, token: Token) -> io::Result<()> {
+    fn ensure_vacant(&self, token: Token) -> io::Result<()> {
         match self.registrations.contains_key(&token) {
             true => Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
-                format!("{token:?} is attached already"),
+                format!("{token:?} is already attached"),
             )),
             false => Ok(()),
         }
@@ -92,8 +93,8 @@ impl ManualDriver {
 impl Driver for ManualDriver {
     fn name(&self) -> &'static str {
         match self.kernel.mode {
-            Mode::Readiness => "manual",
-            Mode::Completion => "manual-completion",
+            CompletionMode::Readiness => "manual",
+            CompletionMode::Completion => "manual-completion",
         }
     }
 
@@ -102,11 +103,11 @@ impl Driver for ManualDriver {
     }
 
     fn waker(&self) -> Arc<dyn Unpark> {
-        Arc::new(Waker { kernel: self.kernel.clone(), driver: self.id })
+        Arc::new(ManualWaker { kernel: self.kernel.clone(), driver: self.id })
     }
 
     fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
-        self.vacant(token)?;
+        self.ensure_vacant(token)?;
         let (source, connecting) = match role {
             Role::Listener => {
                 (RegistrationSource::Listener(expect::<ListenerEnd>(io, "listener")?), false)
@@ -119,16 +120,16 @@ impl Driver for ManualDriver {
                 RegistrationSource::Datagrams(expect::<DatagramEnd>(io, "socket for datagrams")?),
                 false,
             ),
-            _ => return Err(invalid("no such role here")),
+            _ => return Err(invalid("the manual driver does not support this role")),
         };
         if let RegistrationSource::Stream(stream) = &source {
             match role {
                 Role::Connecting(_) if stream.is_open() => {
-                    return Err(invalid("it is connected already"));
+                    return Err(invalid("the socket is already connected"));
                 }
                 Role::Connecting(Address::Ip(target)) => stream.dial(target),
                 Role::Connecting(_) => {
-                    return Err(invalid("it is to be connected to no IP address"));
+                    return Err(invalid("the target is not an IP address"));
                 }
                 _ if !stream.is_open() => return Err(io::ErrorKind::NotConnected.into()),
                 _ => {}
@@ -159,7 +160,9 @@ impl Driver for ManualDriver {
             RegistrationSource::Stream(stream) => Io::new(stream),
             RegistrationSource::Listener(listener) => Io::new(listener),
             RegistrationSource::Datagrams(end) => Io::new(end),
-            RegistrationSource::Foreign(..) => return Err(invalid("it is no socket")),
+            RegistrationSource::Foreign(..) => {
+                return Err(invalid("a foreign source cannot be released"));
+            }
         })
     }
 
@@ -169,7 +172,7 @@ impl Driver for ManualDriver {
 
     fn set_option(&mut self, token: Token, option: SocketOption) -> io::Result<()> {
         self.registration(token)?;
-        let what = format!("a manual driver has no option {option}");
+        let what = format!("a manual driver does not support the option {option}");
         Err(io::Error::new(io::ErrorKind::Unsupported, what))
     }
 
@@ -197,7 +200,7 @@ impl Driver for ManualDriver {
         self.kernel.count(|counts| counts.shutdowns += 1);
         let registration = self.registration(token)?;
         registration.connected_stream()?;
-        registration.finish_told |= how != Shutdown::Write;
+        registration.finish_reported |= how != Shutdown::Write;
         let stream = registration.connected_stream()?;
         if how != Shutdown::Write {
             stream.shut_input();
@@ -209,7 +212,7 @@ impl Driver for ManualDriver {
     }
 
     fn register_foreign(&mut self, token: Token, io: Io, interest: Interest) -> io::Result<()> {
-        self.vacant(token)?;
+        self.ensure_vacant(token)?;
         refuse_empty(interest)?;
         let foreign = expect::<ForeignEnd>(io, "foreign source")?;
         self.insert(token, RegistrationSource::Foreign(foreign, interest), false);
@@ -221,7 +224,7 @@ impl Driver for ManualDriver {
         refuse_empty(interest)?;
         match &mut self.registration(token)?.source {
             RegistrationSource::Foreign(_, current) => *current = interest,
-            _ => return Err(invalid("it is no foreign source")),
+            _ => return Err(invalid("the registration is not a foreign source")),
         }
         Ok(())
     }
@@ -235,7 +238,7 @@ impl Driver for ManualDriver {
         self.kernel.count(|counts| counts.waits += 1);
         loop {
             let held = self.kernel.begin_look(self.id);
-            self.look(held);
+            self.collect_ready(held);
             let ready = self.round.len();
             if let Some(woken) = self.kernel.end_look(self.id, until, ready) {
                 return Ok(WaitSummary { ready, woken });
@@ -245,7 +248,7 @@ impl Driver for ManualDriver {
 
     fn next_event(&mut self) -> Option<IoEvent> {
         while !self.round.is_empty() {
-            let next = self.dice.as_mut().map_or(0, |dice| dice.below(self.round.len()));
+            let next = self.random.as_mut().map_or(0, |random| random.below(self.round.len()));
             let token = self.round[next];
             let event = match self.registrations.get_mut(&token) {
                 None => None,
@@ -268,23 +271,23 @@ impl Driver for ManualDriver {
 
 impl Drop for ManualDriver {
     fn drop(&mut self) {
-        self.kernel.leave(self.id);
+        self.kernel.remove_driver(self.id);
     }
 }
 
-/// Any number of threads may have clones; it only raises a flag under the kernel's lock.
-struct Waker {
+/// The driver's waker, for any thread. It only sets a flag under the kernel's lock.
+struct ManualWaker {
     kernel: Arc<Kernel>,
     driver: usize,
 }
 
-impl Unpark for Waker {
+impl Unpark for ManualWaker {
     fn unpark(&self) {
         self.kernel.wake(self.driver);
     }
 }
 
-/// Takes apart what was given, or says what it should have been.
+/// Returns the socket inside `io`, or an error that names the expected kind and contains `io`.
 fn expect<T: 'static>(io: Io, what: &str) -> io::Result<T> {
     io.downcast::<T>().map_err(|other| {
         let why = format!("a manual driver cannot take {} as a {what}", other.kind());
@@ -294,7 +297,7 @@ fn expect<T: 'static>(io: Io, what: &str) -> io::Result<T> {
 
 fn refuse_empty(interest: Interest) -> io::Result<()> {
     match interest.is_empty() {
-        true => Err(invalid("an interest in nothing")),
+        true => Err(invalid("the interest is empty")),
         false => Ok(()),
     }
 }

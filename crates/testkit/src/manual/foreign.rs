@@ -1,4 +1,4 @@
-//! A foreign source: whatever a loop watches that is not a channel's.
+//! A foreign source in memory: something that a loop watches and that is not a channel's socket.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_channel::driver::{Interest, Readiness};
 
-use super::stream::Watcher;
+use super::stream::DriverNotifier;
 
-/// The end that a driver is given.
+/// The driver's end of a foreign source.
 pub(super) struct ForeignEnd {
     foreign: Arc<Foreign>,
 }
 
-/// Makes a foreign source ready. Clones are the same hand.
+/// The test's control of a foreign source. Clones control the same source.
 #[derive(Clone)]
 pub struct ForeignSource {
     foreign: Arc<Foreign>,
@@ -27,32 +27,32 @@ struct State {
     ready: Readiness,
     failure: Option<io::Error>,
     closed: bool,
-    watcher: Option<Watcher>,
+    notifier: Option<DriverNotifier>,
 }
 
 pub(super) fn foreign() -> (ForeignEnd, ForeignSource) {
-    let state = State { ready: Readiness::default(), failure: None, closed: false, watcher: None };
+    let state = State { ready: Readiness::default(), failure: None, closed: false, notifier: None };
     let foreign = Arc::new(Foreign { state: Mutex::new(state) });
     (ForeignEnd { foreign: foreign.clone() }, ForeignSource { foreign })
 }
 
 impl ForeignSource {
-    /// It is ready for exactly this from now on, until told otherwise.
+    /// Sets the readiness of the source until the next call.
     pub fn set_ready(&self, ready: Readiness) {
         self.foreign.change(|state| state.ready = ready);
     }
 
-    /// It is ready for nothing.
+    /// Makes the source not ready.
     pub fn clear(&self) {
         self.set_ready(Readiness::default());
     }
 
-    /// It cannot be watched any longer: `Failed`.
+    /// Fails the source: its registration gets `Failed`.
     pub fn fail(&self, error: impl Into<io::Error>) {
         self.foreign.change(|state| state.failure = Some(error.into()));
     }
 
-    /// Whether the driver's end has been dropped.
+    /// True if the driver's end has been dropped.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.foreign.lock().closed
@@ -66,14 +66,14 @@ impl fmt::Debug for ForeignSource {
 }
 
 impl ForeignEnd {
-    pub(super) fn watch(&self, watcher: Watcher) {
-        self.foreign.lock().watcher = Some(watcher);
+    pub(super) fn set_notifier(&self, notifier: DriverNotifier) {
+        self.foreign.lock().notifier = Some(notifier);
     }
 
-    /// What somebody with this interest is told: an error or a hang-up in any case.
+    /// Returns the readiness reported for this interest: an error or a hang-up is always included.
     pub(super) fn ready(&self, interest: Interest) -> Readiness {
         let ready = self.foreign.lock().ready;
-        let mut told = Readiness::default();
+        let mut reported = Readiness::default();
         for (bit, wanted) in [
             (Readiness::READABLE, interest.contains(Interest::READABLE)),
             (Readiness::WRITABLE, interest.contains(Interest::WRITABLE)),
@@ -82,10 +82,10 @@ impl ForeignEnd {
             (Readiness::HANG_UP, true),
         ] {
             if wanted && ready.contains(bit) {
-                told |= bit;
+                reported |= bit;
             }
         }
-        told
+        reported
     }
 
     pub(super) fn is_failed(&self) -> bool {
@@ -101,18 +101,18 @@ impl Drop for ForeignEnd {
     fn drop(&mut self) {
         let mut state = self.foreign.lock();
         state.closed = true;
-        state.watcher = None;
+        state.notifier = None;
     }
 }
 
 impl Foreign {
-    fn change(&self, how: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut State)) {
         let mut state = self.lock();
-        how(&mut state);
-        let watcher = state.watcher.clone();
+        change(&mut state);
+        let notifier = state.notifier.clone();
         drop(state);
-        if let Some(watcher) = watcher {
-            watcher.touch();
+        if let Some(notifier) = notifier {
+            notifier.notify();
         }
     }
 

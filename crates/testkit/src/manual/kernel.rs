@@ -1,33 +1,33 @@
-//! What all drivers of one [`Manual`](super::Manual) share: the clock, who sleeps, who was woken.
+//! The state that all drivers of one [`Manual`](super::Manual) share: the clock, and which drivers sleep or were woken.
 //!
 //! Rules:
 //!
-//! 1. One lock, held for a few lines, never while a socket's lock is taken. A socket's side changes
-//!    its socket first and then calls [`Kernel::touch`].
-//! 2. A wait lowers `touched` before it looks at the sockets. What changes after the look raises it
-//!    again, and the wait looks once more instead of sleeping: no change is missed.
-//! 3. Everything that somebody may be waiting for ends in [`Kernel::changed`], which wakes them all:
-//!    the loops, and the tests in `wait_idle`.
+//! 1. There is one lock, held for a few lines, and never while a socket's lock is taken. A thread that changes a
+//!    socket changes it first and then calls [`Kernel::touch`].
+//! 2. A wait clears `touched` before it looks at the sockets. A change after the look sets it again, and the wait looks
+//!    once more instead of sleeping: no change is missed.
+//! 3. Every change that a thread may wait for notifies [`Kernel::changed`], which wakes all waiting threads: the loops,
+//!    and the tests in `wait_idle`.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use waterwheel_executor::{Nanos, VirtualClock};
 
-use super::{Mode, PATIENCE};
+use super::{CompletionMode, TIMEOUT};
 
-/// What a wait does that has a deadline and nothing to do. See the
+/// How the virtual clock moves while a wait has a deadline and nothing to do. See the
 /// [module's documentation](super#time).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
-    /// It waits until the test moves the clock.
+    /// The wait blocks until the test advances the clock.
     #[default]
     Manual,
-    /// It moves the clock to its deadline. One at [`Nanos::MAX`] is none.
+    /// The wait moves the clock to its deadline. A deadline at [`Nanos::MAX`] counts as none.
     AutoAdvance,
 }
 
-/// What drivers have done so far.
+/// How often drivers were called so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DriverCounts {
@@ -35,7 +35,7 @@ pub struct DriverCounts {
     pub opens: usize,
     /// Calls of `wait`.
     pub waits: usize,
-    /// Times that a wait found nothing to do and fell asleep, or jumped.
+    /// Waits that found nothing to do and slept, or advanced the clock.
     pub sleeps: usize,
     /// Uses of a waker.
     pub wakes: usize,
@@ -43,7 +43,7 @@ pub struct DriverCounts {
     pub attaches: usize,
     /// Successful calls of `register_foreign`.
     pub registers: usize,
-    /// Calls of `detach` that found something.
+    /// Calls of `detach` with an attached token.
     pub detaches: usize,
     /// Calls of `write`.
     pub writes: usize,
@@ -51,88 +51,88 @@ pub struct DriverCounts {
     pub shutdowns: usize,
     /// Calls of `rebuild`.
     pub rebuilds: usize,
-    /// Events given out.
+    /// Events returned by `next_event`.
     pub events: usize,
 }
 
 pub(super) struct Kernel {
-    pub(super) mode: Mode,
+    pub(super) mode: CompletionMode,
     pub(super) clock: VirtualClock,
     state: Mutex<State>,
     changed: Condvar,
 }
 
 struct State {
-    time: ClockMode,
+    clock_mode: ClockMode,
     held: bool,
-    sleepers: Vec<Sleeper>,
+    drivers: Vec<SleepState>,
     counts: DriverCounts,
     addresses: u16,
 }
 
-/// What is known of one driver's sleep. The driver's thread writes `alive` and `asleep` and lowers
-/// the flags; any thread raises them. All under the lock.
+/// The sleep state of one driver. The driver's thread writes `alive` and `asleep` and clears the flags; any thread sets
+/// them. All under the lock.
 #[derive(Debug)]
-struct Sleeper {
+struct SleepState {
     alive: bool,
     woken: bool,
     touched: bool,
-    /// In a wait that found nothing to do, with this deadline.
+    /// Set while the driver sleeps in a wait, with the wait's deadline.
     asleep: Option<Option<Nanos>>,
 }
 
 impl Kernel {
-    pub(super) fn new(mode: Mode, clock: VirtualClock, time: ClockMode) -> Self {
+    pub(super) fn new(mode: CompletionMode, clock: VirtualClock, clock_mode: ClockMode) -> Self {
         let state = State {
-            time,
+            clock_mode,
             held: false,
-            sleepers: Vec::new(),
+            drivers: Vec::new(),
             counts: DriverCounts::default(),
             addresses: 0,
         };
         Self { mode, clock, state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    /// A driver has been opened; returns its number.
-    pub(super) fn enter(&self) -> usize {
+    /// Registers an opened driver and returns its number.
+    pub(super) fn add_driver(&self) -> usize {
         let mut state = self.lock();
         state.counts.opens += 1;
-        state.sleepers.push(Sleeper { alive: true, woken: false, touched: false, asleep: None });
-        state.sleepers.len() - 1
+        state.drivers.push(SleepState { alive: true, woken: false, touched: false, asleep: None });
+        state.drivers.len() - 1
     }
 
-    pub(super) fn leave(&self, driver: usize) {
-        self.change(|state| state.sleepers[driver].alive = false);
+    pub(super) fn remove_driver(&self, driver: usize) {
+        self.change(|state| state.drivers[driver].alive = false);
     }
 
-    /// Something that this driver watches has changed.
+    /// Records that a socket of this driver has changed.
     pub(super) fn touch(&self, driver: usize) {
-        self.change(|state| state.sleepers[driver].touched = true);
+        self.change(|state| state.drivers[driver].touched = true);
     }
 
     pub(super) fn wake(&self, driver: usize) {
         self.change(|state| {
             state.counts.wakes += 1;
-            state.sleepers[driver].woken = true;
+            state.drivers[driver].woken = true;
         });
     }
 
     pub(super) fn hold(&self, held: bool) {
         self.change(|state| {
             state.held = held;
-            state.sleepers.iter_mut().for_each(|sleeper| sleeper.touched = true);
+            state.drivers.iter_mut().for_each(|sleeper| sleeper.touched = true);
         });
     }
 
-    pub(super) fn time(&self) -> ClockMode {
-        self.lock().time
+    pub(super) fn clock_mode(&self) -> ClockMode {
+        self.lock().clock_mode
     }
 
-    pub(super) fn set_clock_mode(&self, time: ClockMode) {
-        self.change(|state| state.time = time);
+    pub(super) fn set_clock_mode(&self, clock_mode: ClockMode) {
+        self.change(|state| state.clock_mode = clock_mode);
     }
 
-    /// The clock was moved, and not under the lock: it wakes others who sleep by it.
+    /// Wakes the waits after the clock was moved outside the lock.
     pub(super) fn clock_moved(&self) {
         self.change(|_| ());
     }
@@ -141,26 +141,26 @@ impl Kernel {
         self.lock().counts
     }
 
-    pub(super) fn count(&self, how: impl FnOnce(&mut DriverCounts)) {
-        how(&mut self.lock().counts);
+    pub(super) fn count(&self, change: impl FnOnce(&mut DriverCounts)) {
+        change(&mut self.lock().counts);
     }
 
-    /// An address nobody else has.
+    /// Returns an address that no other socket has.
     pub(super) fn new_address(&self) -> SocketAddr {
         let mut state = self.lock();
         state.addresses = state.addresses.wrapping_add(1);
         SocketAddr::from((Ipv4Addr::LOCALHOST, state.addresses))
     }
 
-    /// The driver is about to look at its sockets; returns whether completions are held.
+    /// Called before a driver looks at its sockets; returns whether completions are held.
     pub(super) fn begin_look(&self, driver: usize) -> bool {
         let mut state = self.lock();
-        state.sleepers[driver].touched = false;
+        state.drivers[driver].touched = false;
         state.held
     }
 
-    /// The driver has looked, and so many registrations are ready. Sleeps if there is nothing to do.
-    /// Returns whether the wait is over because it was woken; `None` means look again.
+    /// Called after a driver has looked at its sockets and found `ready` registrations. Sleeps if there is nothing to do.
+    /// Returns whether the wait ended by a wake; `None` means that the driver must look again.
     pub(super) fn end_look(
         &self,
         driver: usize,
@@ -171,7 +171,7 @@ impl Kernel {
         let mut state = self.lock();
         let mut slept = false;
         let over = loop {
-            let sleeper = &mut state.sleepers[driver];
+            let sleeper = &mut state.drivers[driver];
             let woken = std::mem::take(&mut sleeper.woken);
             if woken || ready > 0 {
                 break Some(woken);
@@ -183,17 +183,17 @@ impl Kernel {
                 break Some(false);
             }
             slept = true;
-            if let (ClockMode::AutoAdvance, Some(until)) = (state.time, until) {
-                drop(state); // The clock wakes others who sleep by it.
+            if let (ClockMode::AutoAdvance, Some(until)) = (state.clock_mode, until) {
+                drop(state); // Advancing the clock wakes others that sleep on it.
                 self.clock.advance_to(until);
                 state = self.lock();
                 self.changed.notify_all();
                 break Some(false);
             }
-            state.sleepers[driver].asleep = Some(until);
+            state.drivers[driver].asleep = Some(until);
             self.changed.notify_all();
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-            state.sleepers[driver].asleep = None;
+            state.drivers[driver].asleep = None;
         };
         state.counts.sleeps += usize::from(slept);
         over
@@ -202,20 +202,20 @@ impl Kernel {
     pub(super) fn wait_idle(&self) {
         let busy = |state: &mut State| {
             let now = self.clock.now();
-            state.sleepers.iter().any(|sleeper| sleeper.alive && !sleeper.is_idle(now))
+            state.drivers.iter().any(|sleeper| sleeper.alive && !sleeper.is_idle(now))
         };
-        let waited = self.changed.wait_timeout_while(self.lock(), PATIENCE, busy);
+        let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, busy);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(
             !waited.timed_out(),
-            "not idle after {PATIENCE:?}: {:?} at {:?}",
-            state.sleepers,
+            "not idle after {TIMEOUT:?}: {:?} at {:?}",
+            state.drivers,
             self.clock.now()
         );
     }
 
-    fn change(&self, how: impl FnOnce(&mut State)) {
-        how(&mut self.lock());
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.lock());
         self.changed.notify_all();
     }
 
@@ -224,7 +224,7 @@ impl Kernel {
     }
 }
 
-impl Sleeper {
+impl SleepState {
     fn is_idle(&self, now: Nanos) -> bool {
         let deadline_ahead = |until: Option<Nanos>| until.is_none_or(|until| until > now);
         self.asleep.is_some_and(deadline_ahead) && !self.woken && !self.touched

@@ -1,4 +1,4 @@
-//! Two streams that are each other's peer.
+//! The link between two streams that are each other's peer.
 //!
 //! ```text
 //!   driver A          stream A        link         stream B          driver B
@@ -8,19 +8,18 @@
 //!
 //! Rules:
 //!
-//! 1. After each change that a driver makes to its stream, what can be carried is, both ways.
-//! 2. One thread carries at a time, under the link's lock: what two of them took could arrive in the wrong
-//!    order. It locks one stream at a time, and nobody who has locked a stream carries.
-//! 3. Each keeps the other, so that what the one has sent is read also if it was closed since. When one is
-//!    closed and nothing of it is left, they let each other go.
-//! 4. So much as [`SEND_BUFFER`] waits to be read; the rest stays where it was written, and holds the
-//!    writer back.
+//! 1. After each change that a driver makes to its stream, bytes are carried in both directions as far as possible.
+//! 2. One thread carries at a time, under the link's lock; otherwise bytes taken by two threads could arrive in the wrong
+//!    order. It locks one stream at a time, and a thread that holds a stream's lock never carries.
+//! 3. Each stream keeps the other alive, so that bytes sent before a close are still read. When one is closed and none of
+//!    its bytes are left, they release each other.
+//! 4. At most [`SEND_BUFFER`] bytes wait to be read; the rest stays in the writer's buffer and blocks the writer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::stream::{SEND_BUFFER, Stream};
 
-/// A stream's way to the one at the other side.
+/// A stream's link to its peer stream.
 pub(super) struct Link {
     other: Mutex<Option<Arc<Stream>>>,
     carrying: Arc<Mutex<()>>,
@@ -36,7 +35,7 @@ pub(super) fn link(one: &Arc<Stream>, other: &Arc<Stream>) {
 }
 
 impl Link {
-    /// Carries what can be, from this stream to the other one and back.
+    /// Moves as many bytes as possible from this stream to the other one and back.
     pub(super) fn carry(&self, stream: &Stream) {
         let Some(other) = self.other().clone() else { return };
         let _one_at_a_time = self.carrying.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +53,7 @@ impl Link {
     }
 }
 
-/// Whether it is closed, and nobody waits for anything it has sent.
+/// True if `closed` is closed and none of its bytes will be read any more.
 fn has_nothing_left(closed: &Stream, other: &Stream) -> bool {
     let reads = !other.lock().closed;
     let closed = closed.lock();
@@ -77,7 +76,7 @@ fn carry(from: &Stream, to: &Stream) {
         return;
     }
     if over {
-        return; // Shut down, by its own driver or by the end of what is carried here.
+        return; // The reading direction was shut down, by its own driver or by the end of the stream.
     }
     let (waits, ends) = {
         let from = from.lock();

@@ -9,14 +9,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::kernel::Kernel;
 use super::link::link;
 use super::peer::{Peer, PendingConnect};
-use super::stream::{self, Connection, Stream, StreamEnd, Watcher};
+use super::stream::{self, Connection, DriverNotifier, Stream, StreamEnd};
 
-/// The end that a driver is given. Dropping it closes the port and what it has not accepted.
+/// The driver's end of a listener. Dropping it closes the listener and the connections it has not accepted.
 pub(super) struct ListenerEnd {
     listener: Arc<Listener>,
 }
 
-/// Where a test connects to a listener. Clones are the same port.
+/// The test's control of a listener: connects to it and makes accepts fail. Clones control the same listener.
 ///
 /// ```
 /// use waterwheel_channel::driver::{IoEvent, OpenDriver, ReadPlan, Role};
@@ -49,17 +49,17 @@ struct Listener {
 
 struct State {
     backlog: VecDeque<io::Result<(StreamEnd, SocketAddr)>>,
-    /// So many dials may be in the backlog.
+    /// How many connections may be in the backlog.
     limit: usize,
-    /// Those that found no room there.
-    waiting: VecDeque<Waiting>,
+    /// Connects that found no room in the backlog.
+    pending: VecDeque<QueuedConnect>,
     closed: bool,
-    watcher: Option<Watcher>,
+    notifier: Option<DriverNotifier>,
 }
 
-/// A dial that is not answered yet, and what will be accepted then.
-struct Waiting {
-    dial: PendingConnect,
+/// A connect that found no room in the backlog, and the socket that will be accepted.
+struct QueuedConnect {
+    connect: PendingConnect,
     end: StreamEnd,
     address: SocketAddr,
 }
@@ -68,61 +68,61 @@ pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, ListenerControl) {
     let state = State {
         backlog: VecDeque::new(),
         limit: usize::MAX,
-        waiting: VecDeque::new(),
+        pending: VecDeque::new(),
         closed: false,
-        watcher: None,
+        notifier: None,
     };
     let listener = Arc::new(Listener { state: Mutex::new(state) });
     (ListenerEnd { listener: listener.clone() }, ListenerControl { kernel, listener })
 }
 
 impl ListenerControl {
-    /// Connects. The connection waits in the backlog until it is accepted; bytes may be sent at once.
+    /// Connects to the listener. The connection waits in the backlog until it is accepted; bytes may be sent at once.
     ///
     /// # Errors
     /// `ConnectionRefused` if the listener is closed.
     pub fn connect(&self) -> io::Result<Peer> {
         let (end, peer) = stream::connected(self.kernel.new_address());
-        self.listener.arrive(Ok((end, peer.address())))?;
+        self.listener.push_backlog(Ok((end, peer.address())))?;
         Ok(peer)
     }
 
-    /// Puts an error into the backlog: the accept that comes to it fails.
+    /// Puts an error into the backlog: the accept that reaches it fails.
     ///
     /// # Errors
     /// `ConnectionRefused` if the listener is closed.
     pub fn fail_accept(&self, error: impl Into<io::Error>) -> io::Result<()> {
-        self.listener.arrive(Err(error.into()))
+        self.listener.push_backlog(Err(error.into()))
     }
 
-    /// Connects one who dials: answered when there is room in the backlog.
-    pub(super) fn admit(&self, dial: PendingConnect) {
+    /// Connects a socket of another channel; it is accepted when there is room in the backlog.
+    pub(super) fn connect_socket(&self, connect: PendingConnect) {
         let address = self.kernel.new_address();
         let stream = Stream::new(address, Connection::Open);
-        link(dial.stream(), &stream);
+        link(connect.stream(), &stream);
         let end = StreamEnd::new(stream);
         let mut state = self.listener.lock();
         if state.closed {
             drop(state);
-            return dial.refuse(io::ErrorKind::ConnectionRefused);
+            return connect.refuse(io::ErrorKind::ConnectionRefused);
         }
-        state.waiting.push_back(Waiting { dial, end, address });
+        state.pending.push_back(QueuedConnect { connect, end, address });
         drop(state);
-        self.listener.admit_waiting();
+        self.listener.accept_pending();
     }
 
-    /// From now on so many dials may wait to be accepted; more are not answered.
+    /// Sets how many connections the backlog holds; further connects stay pending.
     pub(super) fn set_limit(&self, limit: usize) {
         self.listener.lock().limit = limit;
     }
 
-    /// How much waits to be accepted.
+    /// Returns how many connections and errors wait in the backlog.
     #[must_use]
     pub fn backlog(&self) -> usize {
         self.listener.lock().backlog.len()
     }
 
-    /// Whether the listener is closed.
+    /// True if the listener is closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.listener.lock().closed
@@ -136,17 +136,17 @@ impl fmt::Debug for ListenerControl {
 }
 
 impl ListenerEnd {
-    pub(super) fn watch(&self, watcher: Watcher) {
-        self.listener.lock().watcher = Some(watcher);
+    pub(super) fn set_notifier(&self, notifier: DriverNotifier) {
+        self.listener.lock().notifier = Some(notifier);
     }
 
-    pub(super) fn has_arrivals(&self) -> bool {
+    pub(super) fn has_pending(&self) -> bool {
         !self.listener.lock().backlog.is_empty()
     }
 
     pub(super) fn accept(&self) -> Option<io::Result<(StreamEnd, SocketAddr)>> {
         let accepted = self.listener.lock().backlog.pop_front();
-        self.listener.admit_waiting();
+        self.listener.accept_pending();
         accepted
     }
 }
@@ -155,49 +155,49 @@ impl Drop for ListenerEnd {
     fn drop(&mut self) {
         let mut state = self.listener.lock();
         state.closed = true;
-        state.watcher = None;
+        state.notifier = None;
         let backlog = std::mem::take(&mut state.backlog);
-        let waiting = std::mem::take(&mut state.waiting);
+        let pending = std::mem::take(&mut state.pending);
         drop(state);
         drop(backlog);
-        for unanswered in waiting {
-            unanswered.dial.refuse(io::ErrorKind::ConnectionRefused);
+        for refused in pending {
+            refused.connect.refuse(io::ErrorKind::ConnectionRefused);
         }
     }
 }
 
 impl Listener {
-    /// Answers those who dialled, as far as there is room.
-    fn admit_waiting(&self) {
+    /// Accepts pending connects as far as the backlog has room.
+    fn accept_pending(&self) {
         let mut state = self.lock();
-        let mut answered = Vec::new();
-        state.waiting.retain(|waiting| !waiting.dial.is_closed());
+        let mut accepted_connects = Vec::new();
+        state.pending.retain(|pending| !pending.connect.is_closed());
         while state.backlog.len() < state.limit
-            && let Some(Waiting { dial, end, address }) = state.waiting.pop_front()
+            && let Some(QueuedConnect { connect, end, address }) = state.pending.pop_front()
         {
             state.backlog.push_back(Ok((end, address)));
-            answered.push(dial);
+            accepted_connects.push(connect);
         }
-        let watcher = state.watcher.clone();
+        let notifier = state.notifier.clone();
         drop(state);
-        if !answered.is_empty() {
-            answered.into_iter().for_each(PendingConnect::answer);
-            if let Some(watcher) = watcher {
-                watcher.touch();
+        if !accepted_connects.is_empty() {
+            accepted_connects.into_iter().for_each(PendingConnect::accept_linked);
+            if let Some(notifier) = notifier {
+                notifier.notify();
             }
         }
     }
 
-    fn arrive(&self, arrival: io::Result<(StreamEnd, SocketAddr)>) -> io::Result<()> {
+    fn push_backlog(&self, outcome: io::Result<(StreamEnd, SocketAddr)>) -> io::Result<()> {
         let mut state = self.lock();
         if state.closed {
             return Err(io::ErrorKind::ConnectionRefused.into());
         }
-        state.backlog.push_back(arrival);
-        let watcher = state.watcher.clone();
+        state.backlog.push_back(outcome);
+        let notifier = state.notifier.clone();
         drop(state);
-        if let Some(watcher) = watcher {
-            watcher.touch();
+        if let Some(notifier) = notifier {
+            notifier.notify();
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
-//! A driver driven by hand: streams in memory, a clock that moves when told, no operating system.
+//! A driver without an operating system: sockets in memory, a virtual clock, controlled by the test.
 //!
-//! [`Manual`] is both the factory that a loop is built with and the test's remote control: it makes
-//! what the driver is given, and the test plays the other side.
+//! [`Manual`] is both the driver factory that a loop is built with and the test's control of its drivers: it creates
+//! the sockets that a driver gets, and the test is the peer.
 //!
 //! ```text
 //!    the loop                                     the test
@@ -9,7 +9,7 @@
 //!       ▼                                            ▼
 //!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, ListenerControl, PendingConnect, ForeignSource
 //!       ▲                                            │
-//!       └───────── touched: a wait looks again ──────┘
+//!       └──── changed: a wait looks again ───────────┘
 //! ```
 //!
 //! ```
@@ -31,31 +31,30 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! # Two kinds
+//! # Readiness and completion
 //!
-//! - [`Manual::readiness`] answers at once, as epoll does: a write is `Done(n)`, or `Full` on a
-//!   full buffer and then `Wrote(0)`; the read that ends a round is a `LastRead`; a detach is `Done`.
-//! - [`Manual::completion`] answers later, as io_uring does: a write that finds room is `Pending`,
-//!   keeps clones of the chunks, and ends in `Wrote(n)`; a detach with something in flight (a write, a connect,
-//!   reads that are on, a foreign registration) is `Pending` until `Detached`.
+//! - [`Manual::readiness`] completes calls at once, as epoll does: a write is `Done(n)`, or `Full` on a full buffer and
+//!   later `Wrote(0)`; the read that ends a round is a `LastRead`; a detach is `Done`.
+//! - [`Manual::completion`] completes calls later, as io_uring does: a write that finds room is `Pending`, keeps clones
+//!   of the chunks, and ends in `Wrote(n)`; a detach with an operation in flight (a write, a connect, reads that are
+//!   on, a foreign registration) is `Pending` until `Detached`.
 //!
-//! What is in flight completes in the next round, or as late as the test likes:
+//! Operations in flight complete in the next round, or when the test allows it:
 //! [`hold_completions`](Manual::hold_completions) and [`release`](Manual::release).
 //!
 //! # ClockMode
 //!
-//! No wait sleeps in real time. What a wait does that has a deadline and nothing to do is a choice:
+//! No wait sleeps in real time. The [`ClockMode`] decides what a wait with a deadline and nothing to do does:
 //!
-//! - [`ClockMode::Manual`], the default: it waits for the test to [`advance`](Manual::advance) the clock.
-//!   The order of what the peer does and what the timers do is the test's, whichever thread is
-//!   faster; a test that forgot about time hangs every time, not once in a hundred runs.
-//! - [`ClockMode::AutoAdvance`]: it moves the clock to its deadline and returns. For a loop that is driven by the
-//!   test's own thread, which could not advance the clock while it waits, and to let the timers of a
-//!   shutdown run out at the end of a test. While another thread plays the peer, every timeout wins
-//!   the race against it.
+//! - [`ClockMode::Manual`], the default: the wait blocks until the test [advances](Manual::advance) the clock. The test
+//!   decides the order of the peer's actions and the timers, whichever thread is faster. A test that does not advance
+//!   the clock hangs in every run, not once in a hundred.
+//! - [`ClockMode::AutoAdvance`]: the wait moves the clock to its deadline and returns. For a manual loop, whose thread
+//!   cannot advance the clock while it waits, and to let the timers of a shutdown expire at the end of a test. While
+//!   another thread is the peer, every timeout wins the race against it.
 //!
-//! [`wait_idle`](Manual::wait_idle) blocks until all loops are asleep with nothing to do: after it
-//! a test may look at what happened, and at what did not.
+//! [`wait_idle`](Manual::wait_idle) blocks until all loops are asleep with nothing to do; then a test may
+//! check what happened, and what did not.
 
 mod datagram_network;
 mod driver;
@@ -90,132 +89,129 @@ pub use self::sockets::ManualSockets;
 pub use self::stream::SEND_BUFFER;
 pub use self::stream_network::StreamNetwork;
 
-/// How long a test's thread waits for a loop, in real time, before it panics: far beyond what a busy
-/// machine needs, and short enough that somebody still reads the message.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test's thread waits for a loop, in real time, before it panics: far longer than a busy machine needs.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Opens manual drivers, makes what they are given, and controls them all. Clones are the same one.
+/// Opens manual drivers, creates their sockets, and controls them all. Clones control the same drivers.
 #[derive(Clone)]
 pub struct Manual {
     kernel: Arc<Kernel>,
 }
 
-/// What it answers at once and what later.
+/// Whether drivers complete calls at once or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum CompletionMode {
     Readiness,
     Completion,
 }
 
 impl Manual {
-    /// Its drivers answer at once, as epoll does.
+    /// Creates a factory of drivers that complete calls at once, as epoll does.
     #[must_use]
     pub fn readiness() -> Self {
-        Self::new(Mode::Readiness, VirtualClock::new(), ClockMode::default())
+        Self::new(CompletionMode::Readiness, VirtualClock::new(), ClockMode::default())
     }
 
-    /// Its drivers answer later, as io_uring does.
+    /// Creates a factory of drivers that complete calls later, as io_uring does.
     #[must_use]
     pub fn completion() -> Self {
-        Self::new(Mode::Completion, VirtualClock::new(), ClockMode::default())
+        Self::new(CompletionMode::Completion, VirtualClock::new(), ClockMode::default())
     }
 
-    fn new(mode: Mode, clock: VirtualClock, time: ClockMode) -> Self {
+    fn new(mode: CompletionMode, clock: VirtualClock, time: ClockMode) -> Self {
         Self { kernel: Arc::new(Kernel::new(mode, clock, time)) }
     }
 
-    /// The same with another clock; to be called before a driver is opened. Move the clock with
-    /// [`advance`](Self::advance) nevertheless: nobody tells a wait when it is moved elsewhere.
+    /// Replaces the clock; to be called before a driver is opened. Move the clock with [`advance`](Self::advance): a wait
+    /// does not notice when the clock is moved elsewhere.
     #[must_use]
     pub fn with_clock(self, clock: VirtualClock) -> Self {
-        Self::new(self.kernel.mode, clock, self.kernel.time())
+        Self::new(self.kernel.mode, clock, self.kernel.clock_mode())
     }
 
-    /// The same with another [`ClockMode`].
+    /// Sets the [`ClockMode`].
     #[must_use]
     pub fn with_clock_mode(self, time: ClockMode) -> Self {
         self.set_clock_mode(time);
         self
     }
 
-    /// The clock of all its drivers.
+    /// Returns the clock of all its drivers.
     #[must_use]
     pub fn clock(&self) -> VirtualClock {
         self.kernel.clock.clone()
     }
 
-    /// Changes what a wait does about its deadline, the waits under way included.
+    /// Sets the [`ClockMode`], also for waits that are blocked.
     pub fn set_clock_mode(&self, time: ClockMode) {
         self.kernel.set_clock_mode(time);
     }
 
-    /// Moves the clock forward, and ends the waits whose time has come.
+    /// Advances the clock by a duration, and ends the waits whose deadline has come.
     pub fn advance(&self, by: Duration) {
         self.kernel.clock.advance(by);
         self.kernel.clock_moved();
     }
 
-    /// Moves the clock forward to an instant, and ends the waits whose time has come.
+    /// Advances the clock to an instant, and ends the waits whose deadline has come.
     pub fn advance_to(&self, to: Nanos) {
         self.kernel.clock.advance_to(to);
         self.kernel.clock_moved();
     }
 
-    /// A connected stream: attach the [`Io`] as a `Stream`, and be its peer.
+    /// Creates a connected stream: the [`Io`] is to be attached as `Stream`, and the test is its peer.
     #[must_use]
     pub fn pair(&self) -> (Io, Peer) {
         let (end, peer) = stream::connected(self.kernel.new_address());
         (Io::new(end), peer)
     }
 
-    /// A listening socket, and the port to connect to it.
+    /// Creates a listening socket, and the control that connects to it.
     #[must_use]
     pub fn listener(&self) -> (Io, ListenerControl) {
         let (end, port) = listener::listener(self.kernel.clone());
         (Io::new(end), port)
     }
 
-    /// A socket to be attached as `Connecting`, to whatever address, and the side that answers.
+    /// Creates a socket to be attached as `Connecting` to any address, and the test's side, which accepts or refuses.
     #[must_use]
     pub fn connecting(&self) -> (Io, PendingConnect) {
-        let (end, dial) = stream::dialling(self.kernel.new_address());
+        let (end, dial) = stream::connecting(self.kernel.new_address());
         (Io::new(end), dial)
     }
 
-    /// The sockets of channels: for [`Stream`](waterwheel_channel::Stream),
-    /// [`Listener`](waterwheel_channel::Listener) and bootstraps.
+    /// Returns a socket factory for [`Stream`](waterwheel_channel::Stream),
+    /// [`Listener`](waterwheel_channel::Listener) and bootstraps, whose peers the test plays.
     #[must_use]
     pub fn sockets(&self) -> ManualSockets {
         ManualSockets::new(self.clone())
     }
 
-    /// Sockets of channels that reach each other: for tests with a server and its clients.
+    /// Returns a socket factory whose sockets reach each other, for tests with a server and its clients.
     #[must_use]
     pub fn network(&self) -> StreamNetwork {
         StreamNetwork::new(self.clone())
     }
 
-    /// A foreign source, ready for nothing, and the hand that makes it ready.
+    /// Creates a foreign source that is not ready, and the control that makes it ready.
     #[must_use]
     pub fn foreign(&self) -> (Io, ForeignSource) {
         let (end, source) = foreign::foreign();
         (Io::new(end), source)
     }
 
-    /// Nothing completes from now on, and nothing becomes ready: the kernel is busy elsewhere. Wakes
-    /// and deadlines are kept.
+    /// Holds all completions and readiness back until [`release`](Self::release). Wakes and deadlines still work.
     pub fn hold_completions(&self) {
         self.kernel.hold(true);
     }
 
-    /// Everything that was held completes.
+    /// Lets held operations complete.
     pub fn release(&self) {
         self.kernel.hold(false);
     }
 
-    /// Blocks until every driver that is open is asleep: in a wait, nothing ready, not woken, its
-    /// deadline in the future. A driver whose loop was not started yet is not asleep: its first turn
-    /// is still to come.
+    /// Blocks until every open driver is asleep: in a wait, with nothing ready, not woken, its deadline in the future. A
+    /// driver whose loop has not started is not asleep: its first turn is still to come.
     ///
     /// # Panics
     /// If that takes longer than twenty seconds.
@@ -223,12 +219,12 @@ impl Manual {
         self.kernel.wait_idle();
     }
 
-    /// Opens a driver whose events come in this order.
-    pub(crate) fn open_in_order(&self, dice: SplitMix64) -> ManualDriver {
-        ManualDriver::new(self.kernel.clone(), Some(dice))
+    /// Opens a driver whose events are shuffled by `random`.
+    pub(crate) fn open_shuffled(&self, random: SplitMix64) -> ManualDriver {
+        ManualDriver::new(self.kernel.clone(), Some(random))
     }
 
-    /// What all its drivers have done so far.
+    /// Returns how often all its drivers were called so far.
     #[must_use]
     pub fn counts(&self) -> DriverCounts {
         self.kernel.counts()

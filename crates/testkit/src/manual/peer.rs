@@ -1,4 +1,4 @@
-//! The test's end of a stream.
+//! The test's end of a stream, and of a pending connect.
 
 use std::fmt;
 use std::io;
@@ -9,8 +9,8 @@ use bytes::Bytes;
 
 use super::stream::{Connection, Stream};
 
-/// The other side of a connected stream. Dropping it ends the stream: the driver's side reads an end,
-/// and its writes fail.
+/// The test's end of a connected stream. Dropping it closes the stream: the driver's side reads end of file, and its
+/// writes fail.
 ///
 /// ```
 /// use waterwheel_channel::driver::{OpenDriver, OutQueue, Role, Submit};
@@ -38,7 +38,7 @@ impl Peer {
         Self { stream }
     }
 
-    /// The address it has in the driver's eyes.
+    /// Returns the peer's address as seen by the driver.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.stream.address
@@ -49,12 +49,12 @@ impl Peer {
         self.stream.change_for_driver(|state| state.inbound.extend_from_slice(bytes.as_ref()));
     }
 
-    /// Sends no more: the driver's side reads an end after what was sent.
+    /// Ends the sending direction (half-close): the driver's side reads end of file after the bytes sent before.
     pub fn finish(&self) {
         self.stream.change_for_driver(|state| state.inbound_over = true);
     }
 
-    /// Resets the connection, both ways.
+    /// Resets the connection in both directions.
     pub fn reset(&self) {
         self.stream.change_for_driver(|state| {
             state.reset = Some(io::ErrorKind::ConnectionReset);
@@ -62,27 +62,27 @@ impl Peer {
         });
     }
 
-    /// How many bytes may be under way to this peer. A write is short or has to wait when they are;
+    /// Sets how many unreceived bytes the stream holds. Beyond that a write is short or has to wait;
     /// [`received`](Self::received) makes room.
     pub fn set_limit(&self, limit: usize) {
         self.stream.change_for_driver(|state| state.limit = limit);
     }
 
-    /// Takes what has arrived, which makes room for more.
+    /// Takes the bytes that have arrived, which makes room for more.
     pub fn received(&self) -> Bytes {
         self.stream.change_for_driver(|state| state.outbound.split().freeze())
     }
 
-    /// Blocks until so many bytes have arrived, and takes them.
+    /// Blocks until `len` bytes have arrived, and takes them.
     ///
     /// # Panics
-    /// If the stream ends before, or after twenty seconds.
+    /// If the stream ends before, or if they have not arrived after twenty seconds.
     pub fn receive(&self, len: usize) -> Bytes {
         let mut taken = bytes::BytesMut::new();
         while taken.len() < len {
             let state = self
                 .stream
-                .until("bytes", |state| !state.outbound.is_empty() || state.outbound_over);
+                .wait_until("bytes", |state| !state.outbound.is_empty() || state.outbound_over);
             let left = len - taken.len();
             let (there, over) = (state.outbound.len(), state.outbound_over);
             drop(state);
@@ -94,19 +94,19 @@ impl Peer {
         taken.freeze()
     }
 
-    /// How many bytes the driver's side has not read yet.
+    /// Returns how many bytes the driver's side has not read yet.
     #[must_use]
     pub fn unread(&self) -> usize {
         self.stream.lock().inbound.len()
     }
 
-    /// Whether the driver's side will send no more: it was shut down, closed or reset.
+    /// True if the driver's side will send no more: it was shut down, closed or reset.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.stream.lock().outbound_over
     }
 
-    /// Whether the driver's side has been closed.
+    /// True if the driver's side has been closed.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.stream.lock().closed
@@ -117,7 +117,7 @@ impl Peer {
     /// # Panics
     /// After twenty seconds.
     pub fn wait_ended(&self) {
-        drop(self.stream.until("end", |state| state.outbound_over));
+        drop(self.stream.wait_until("end", |state| state.outbound_over));
     }
 
     /// Blocks until the driver's side has been closed.
@@ -125,7 +125,7 @@ impl Peer {
     /// # Panics
     /// After twenty seconds.
     pub fn wait_closed(&self) {
-        drop(self.stream.until("close", |state| state.closed));
+        drop(self.stream.wait_until("close", |state| state.closed));
     }
 }
 
@@ -133,7 +133,7 @@ impl Drop for Peer {
     fn drop(&mut self) {
         self.stream.change_for_driver(|state| {
             state.abandoned = true;
-            // One that was reset has no end: what it has is an error.
+            // A reset stream has no end of file: it has an error.
             state.inbound_over |= state.reset.is_none();
         });
     }
@@ -145,8 +145,8 @@ impl fmt::Debug for Peer {
     }
 }
 
-/// Answers a socket that is attached as `Connecting`, before or after that. Dropped without an
-/// answer, it lets the connect wait for ever.
+/// The test's side of a socket that is attached as `Connecting`: accepts or refuses it, before or after it is attached.
+/// Dropped without an answer, it leaves the connect pending.
 pub struct PendingConnect {
     stream: Arc<Stream>,
 }
@@ -156,25 +156,25 @@ impl PendingConnect {
         Self { stream }
     }
 
-    /// The address that was dialled, once the socket is attached.
+    /// Returns the address of the connect, once the socket is attached.
     #[must_use]
     pub fn target(&self) -> Option<SocketAddr> {
         match self.stream.lock().connection {
-            Connection::Dialling(target) => target,
+            Connection::Connecting(target) => target,
             _ => None,
         }
     }
 
-    /// Blocks until the socket is attached, and tells the address that was dialled.
+    /// Blocks until the socket is attached, and returns the address of the connect.
     ///
     /// # Panics
     /// After twenty seconds.
     pub fn wait_dialled(&self) -> SocketAddr {
-        let dialled = |state: &super::stream::State| {
-            matches!(state.connection, Connection::Dialling(Some(_)))
+        let is_connecting = |state: &super::stream::State| {
+            matches!(state.connection, Connection::Connecting(Some(_)))
         };
-        drop(self.stream.until("dial", dialled));
-        self.target().expect("only this side answers, and it has not")
+        drop(self.stream.wait_until("connect", is_connecting));
+        self.target().expect("the connect is pending until this side answers")
     }
 
     /// Accepts the connection.
@@ -184,8 +184,8 @@ impl PendingConnect {
         Peer::new(self.stream)
     }
 
-    /// Accepts it, without being the peer.
-    pub(super) fn answer(self) {
+    /// Accepts the connection without becoming its peer, which is another channel.
+    pub(super) fn accept_linked(self) {
         self.stream.change_for_driver(|state| state.connection = Connection::Accepted);
     }
 
@@ -193,12 +193,12 @@ impl PendingConnect {
         &self.stream
     }
 
-    /// Refuses it, with `ConnectionRefused` or whatever else may happen to a connect.
+    /// Fails the connect with this error, such as `ConnectionRefused`.
     pub fn refuse(self, why: io::ErrorKind) {
         self.stream.change_for_driver(|state| state.connection = Connection::Refused(why));
     }
 
-    /// Whether the driver's side has been closed: nobody waits for an answer.
+    /// True if the driver's side has been closed: the connect was abandoned.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.stream.lock().closed

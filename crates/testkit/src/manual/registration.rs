@@ -1,7 +1,7 @@
-//! What a manual driver knows of one registration, and what it has to say in a round.
+//! The state of one registration of a manual driver, and its events in a round.
 //!
-//! In a round a registration goes through its stages once, from left to right: that is the order of
-//! its events, and why a round is finite.
+//! In a round a registration goes through its stages once, from left to right. The stages give the order of its events
+//! and make the round finite.
 //!
 //! ```text
 //!   Idle ─begin─► Connect ──► Write ──► Read{left} ──► Complete ──► End ──► Fail ──► Idle
@@ -17,7 +17,7 @@ use bytes::Bytes;
 use waterwheel_channel::driver::{Interest, Io, IoEvent, OutQueue, ReadPlan, Submit};
 use waterwheel_channel::{Datagram, Token};
 
-use super::Mode;
+use super::CompletionMode;
 use super::datagram_network::DatagramEnd;
 use super::foreign::ForeignEnd;
 use super::listener::ListenerEnd;
@@ -26,23 +26,23 @@ use super::stream::StreamEnd;
 pub(super) struct Registration {
     pub(super) source: RegistrationSource,
     token: Token,
-    mode: Mode,
+    mode: CompletionMode,
     stage: RoundStage,
-    /// Reading, or accepting, is on.
+    /// The read plan while reading or accepting is on.
     pub(super) reads: Option<ReadPlan>,
     connecting: bool,
     writing: Option<PendingWrite>,
-    /// A round of reads came to the end. Reads may have gone off before that could be told.
+    /// A round of reads reached the end of file. Reads may have been turned off before `Eof` was delivered.
     end_found: bool,
-    /// `Eof` has been given out.
+    /// `Eof` has been delivered.
     ended: bool,
-    /// `PeerFinished` has been given out, or need not be.
-    pub(super) finish_told: bool,
-    /// `Failed` is still to be given out, last in the round.
+    /// `PeerFinished` has been delivered, or is not needed.
+    pub(super) finish_reported: bool,
+    /// The error of a `Failed` or `AcceptFailed` event, to be delivered last in the round.
     failure: Option<io::Error>,
-    /// Nothing more is to be said.
+    /// The stream has failed: no event follows.
     broken: bool,
-    /// `Detached` is to be said, and nothing else.
+    /// `Detached` is to be delivered, and no other event.
     pub(super) detaching: bool,
 }
 
@@ -53,11 +53,11 @@ pub(super) enum RegistrationSource {
     Foreign(ForeignEnd, Interest),
 }
 
-/// A write that is pending.
+/// A pending write.
 enum PendingWrite {
-    /// Until there is room; then it is repeated.
+    /// Waits for room; then the caller repeats the write.
     Room,
-    /// Under way with these chunks.
+    /// In flight with these chunks.
     Chunks(Vec<Bytes>),
 }
 
@@ -76,7 +76,7 @@ impl Registration {
     pub(super) fn new(
         token: Token,
         source: RegistrationSource,
-        mode: Mode,
+        mode: CompletionMode,
         connecting: bool,
     ) -> Self {
         Self {
@@ -89,14 +89,14 @@ impl Registration {
             writing: None,
             end_found: false,
             ended: false,
-            finish_told: false,
+            finish_reported: false,
             failure: None,
             broken: false,
             detaching: false,
         }
     }
 
-    /// Whether there is room, or the write under way ends without.
+    /// True if a pending write can complete now.
     fn write_may_end(&self, stream: &StreamEnd) -> bool {
         match self.writing {
             None => false,
@@ -105,7 +105,7 @@ impl Registration {
         }
     }
 
-    /// Whether a new round would have something to say.
+    /// True if a new round would have an event.
     pub(super) fn is_ready(&self) -> bool {
         if self.detaching {
             return true;
@@ -119,7 +119,7 @@ impl Registration {
                 self.write_may_end(stream)
                     || self.is_readable()
                     || stream.is_reset()
-                    || self.has_finish_to_tell()
+                    || self.must_report_finish()
             }
             RegistrationSource::Listener(_) => self.is_readable(),
             RegistrationSource::Datagrams(end) => {
@@ -131,7 +131,7 @@ impl Registration {
         }
     }
 
-    /// Whether this round has something left to say.
+    /// True if this round has an event left.
     pub(super) fn has_more(&self) -> bool {
         match self.stage {
             RoundStage::Idle => false,
@@ -139,7 +139,7 @@ impl Registration {
             _ if self.broken => false,
             RoundStage::Connect | RoundStage::Write => self.is_ready(),
             RoundStage::Read { .. } | RoundStage::Complete => true,
-            RoundStage::End => self.is_at_end() || self.has_finish_to_tell() || self.has_failed(),
+            RoundStage::End => self.is_at_end() || self.must_report_finish() || self.has_failed(),
             RoundStage::Fail => self.has_failed(),
         }
     }
@@ -156,13 +156,13 @@ impl Registration {
         self.stage = RoundStage::Idle;
     }
 
-    /// From now on it says nothing, and in the next round that it is gone.
+    /// Stops all events; the next round delivers `Detached`.
     pub(super) fn begin_detach(&mut self) {
         self.stage = RoundStage::Idle;
         self.detaching = true;
     }
 
-    /// The next thing it says in this round. That it is detached says the driver, who drops it first.
+    /// Returns the next event of this round. The driver delivers `Detached` itself, after it has dropped the registration.
     pub(super) fn next_event(&mut self) -> Option<IoEvent> {
         loop {
             let (next, event) = match self.stage {
@@ -206,7 +206,7 @@ impl Registration {
         match self.reads {
             Some(_) if self.end_found => RoundStage::End,
             Some(plan) if self.is_readable() => RoundStage::Read { left: plan.max_reads },
-            None if self.has_finish_to_tell() => RoundStage::End,
+            None if self.must_report_finish() => RoundStage::End,
             _ => RoundStage::Fail,
         }
     }
@@ -221,7 +221,7 @@ impl Registration {
             return None;
         }
         let sent = match self.writing.take()? {
-            // Nothing is sent: it fails here if it would fail when it is repeated.
+            // Sends nothing, but fails here if the repeated write would fail.
             PendingWrite::Room => stream.send(std::iter::empty()),
             PendingWrite::Chunks(chunks) => stream.send(chunks.iter()),
         };
@@ -243,7 +243,7 @@ impl Registration {
                 Some(Ok((end, address))) => {
                     Some(IoEvent::Accepted(self.token, Io::new(end), address.into()))
                 }
-                // It was gone before it was accepted: the next one is tried.
+                // The peer aborted before the accept (ECONNABORTED): the next one is tried.
                 Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {
                     return (RoundStage::Read { left: left - 1 }, None);
                 }
@@ -268,16 +268,16 @@ impl Registration {
         }
     }
 
-    /// True if a readiness driver knows by this read that its round is over, and has nothing else to say in it.
+    /// True if a readiness driver knows after this read that the round has no further event.
     fn is_last_read(&self, stream: &StreamEnd, left: u32) -> bool {
         let is_over = left == 1 || !stream.has_input();
-        let says_more = self.is_at_end() || stream.is_reset() || self.failure.is_some();
-        self.mode == Mode::Readiness && is_over && !says_more
+        let has_more_events = self.is_at_end() || stream.is_reset() || self.failure.is_some();
+        self.mode == CompletionMode::Readiness && is_over && !has_more_events
     }
 
     fn end(&mut self) -> Option<IoEvent> {
-        if self.has_finish_to_tell() {
-            self.finish_told = true;
+        if self.must_report_finish() {
+            self.finish_reported = true;
             return Some(IoEvent::PeerFinished(self.token));
         }
         if !self.is_at_end() {
@@ -316,13 +316,13 @@ impl Registration {
         self.reads.is_some()
             && match &self.source {
                 RegistrationSource::Stream(stream) => stream.has_input() || self.is_at_end(),
-                RegistrationSource::Listener(listener) => listener.has_arrivals(),
+                RegistrationSource::Listener(listener) => listener.has_pending(),
                 RegistrationSource::Datagrams(end) => end.has_input(),
                 RegistrationSource::Foreign(..) => false,
             }
     }
 
-    /// Whether the end is to be told.
+    /// True if `Eof` is to be delivered.
     fn is_at_end(&self) -> bool {
         match &self.source {
             RegistrationSource::Stream(stream) => {
@@ -332,12 +332,12 @@ impl Registration {
         }
     }
 
-    /// Whether the peer has finished, and that is to be told to one who does not read.
-    fn has_finish_to_tell(&self) -> bool {
+    /// True if the peer has finished and `PeerFinished` is to be delivered, because reads are off.
+    fn must_report_finish(&self) -> bool {
         match &self.source {
             RegistrationSource::Stream(stream) => {
-                let is_silent = self.reads.is_none() && !self.connecting && !self.broken;
-                is_silent && !self.ended && !self.finish_told && stream.has_finished()
+                let is_not_reading = self.reads.is_none() && !self.connecting && !self.broken;
+                is_not_reading && !self.ended && !self.finish_reported && stream.has_finished()
             }
             _ => false,
         }
@@ -347,7 +347,7 @@ impl Registration {
         let of_source = match &self.source {
             RegistrationSource::Stream(stream) => stream.is_reset(),
             RegistrationSource::Listener(_) => false,
-            // It waits for the next read.
+            // The error waits until reads are on.
             RegistrationSource::Datagrams(end) => self.reads.is_some() && end.has_error(),
             RegistrationSource::Foreign(foreign, interest) => {
                 foreign.is_failed() || !foreign.ready(*interest).is_empty()
@@ -356,16 +356,18 @@ impl Registration {
         self.failure.is_some() || of_source && !self.broken
     }
 
-    /// Begins a write.
+    /// Starts a write.
     pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
         if self.writing.is_some() {
-            return Err(super::driver::invalid("a write is pending, its end must come first"));
+            return Err(super::driver::invalid(
+                "a write is pending; its Wrote event must come first",
+            ));
         }
         let stream = self.connected_stream()?;
         if queue.is_empty() {
-            return Err(super::driver::invalid("there is nothing to write"));
+            return Err(super::driver::invalid("the queue is empty: there is nothing to write"));
         }
-        if self.mode == Mode::Completion && stream.is_writable() {
+        if self.mode == CompletionMode::Completion && stream.is_writable() {
             self.writing = Some(PendingWrite::Chunks(queue.chunks().cloned().collect()));
             return Ok(Submit::Pending);
         }
@@ -377,23 +379,25 @@ impl Registration {
         Ok(Submit::Done(sent))
     }
 
-    /// Sends the first of these, as many as there is room for.
+    /// Sends datagrams of the batch, in order, as long as there is room.
     pub(super) fn send_datagrams(
         &mut self,
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
         if self.writing.is_some() {
-            return Err(super::driver::invalid("a write is pending, its end must come first"));
+            return Err(super::driver::invalid(
+                "a write is pending; its Wrote event must come first",
+            ));
         }
         let RegistrationSource::Datagrams(end) = &self.source else {
-            return Err(super::driver::invalid("it is no socket for datagrams"));
+            return Err(super::driver::invalid("the registration is not a datagram socket"));
         };
         let mut sent = 0;
         for datagram in batch {
             match end.send(datagram) {
                 Ok(true) => sent += 1,
                 Err(error) if sent == 0 => return Err(error),
-                Ok(false) | Err(_) => break, // The first of the next batch.
+                Ok(false) | Err(_) => break, // The caller sends the rest in the next batch.
             }
         }
         if sent == 0 {
@@ -403,36 +407,38 @@ impl Registration {
         Ok(Submit::Done(sent))
     }
 
-    /// Whether it can be given back: nothing of it is with the kernel but its reads, which end at once.
+    /// Checks that the socket can be released: no operation is in flight but reads, which end at once.
     pub(super) fn may_be_released(&self) -> io::Result<()> {
         match &self.source {
-            RegistrationSource::Foreign(..) => Err(super::driver::invalid("it is no socket")),
-            _ if self.connecting => Err(super::driver::invalid("it is being connected")),
+            RegistrationSource::Foreign(..) => {
+                Err(super::driver::invalid("a foreign source cannot be released"))
+            }
+            _ if self.connecting => Err(super::driver::invalid("a connect is in flight")),
             _ => match self.writing {
                 Some(PendingWrite::Chunks(_)) => {
-                    Err(super::driver::invalid("a write is under way"))
+                    Err(super::driver::invalid("a write is in flight"))
                 }
                 Some(PendingWrite::Room) | None => Ok(()),
             },
         }
     }
 
-    /// The stream, if it is one and can be written to or shut down.
+    /// Returns the stream if it can be written to or shut down.
     pub(super) fn connected_stream(&self) -> io::Result<&StreamEnd> {
         match &self.source {
             RegistrationSource::Stream(_) if self.connecting || self.broken => {
                 Err(io::ErrorKind::NotConnected.into())
             }
             RegistrationSource::Stream(stream) => Ok(stream),
-            _ => Err(super::driver::invalid("it is no stream")),
+            _ => Err(super::driver::invalid("the registration is not a stream")),
         }
     }
 
-    /// Whether a completion driver has given something of it to its kernel.
+    /// True if a completion driver has an operation of this registration in flight.
     pub(super) fn is_in_flight(&self) -> bool {
         let reading = self.reads.is_some() && !self.ended;
         let foreign = matches!(self.source, RegistrationSource::Foreign(..));
         let pending = reading || self.connecting || self.writing.is_some() || foreign;
-        self.mode == Mode::Completion && pending && !self.broken
+        self.mode == CompletionMode::Completion && pending && !self.broken
     }
 }

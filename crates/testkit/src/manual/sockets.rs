@@ -1,4 +1,4 @@
-//! Sockets in memory for transports and bootstraps.
+//! A socket factory for transports and bootstraps whose peers the test plays.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,7 +13,7 @@ use waterwheel_channel::{Address, ConnectTarget, Listener, Stream};
 
 use super::{ListenerControl, Manual, PendingConnect};
 
-/// Makes the sockets of channels, and keeps the other side of each for the test. Clones are the same one.
+/// A socket factory for channels that keeps the other side of each socket for the test. Clones share the sockets.
 ///
 /// ```
 /// use waterwheel_channel::{Bootstrap, EventLoopGroup};
@@ -35,34 +35,34 @@ use super::{ListenerControl, Manual, PendingConnect};
 pub struct ManualSockets {
     manual: Manual,
     /// Filled on the loops, emptied by the test.
-    made: Arc<Mutex<Made>>,
+    created: Arc<Mutex<CreatedSockets>>,
 }
 
 #[derive(Default)]
-struct Made {
-    dials: VecDeque<PendingConnect>,
-    ports: VecDeque<ListenerControl>,
+struct CreatedSockets {
+    connects: VecDeque<PendingConnect>,
+    listeners: VecDeque<ListenerControl>,
 }
 
 impl ManualSockets {
     pub(super) fn new(manual: Manual) -> Self {
-        Self { manual, made: Arc::default() }
+        Self { manual, created: Arc::default() }
     }
 
-    /// The other side of the first attempt to connect that was not asked for yet.
+    /// Takes the test's side of the oldest connect that was not taken yet.
     #[must_use]
     pub fn next_connect(&self) -> Option<PendingConnect> {
-        self.lock().dials.pop_front()
+        self.lock().connects.pop_front()
     }
 
-    /// The port of the first listener that was not asked for yet.
+    /// Takes the control of the oldest listener that was not taken yet.
     #[must_use]
     pub fn next_listener(&self) -> Option<ListenerControl> {
-        self.lock().ports.pop_front()
+        self.lock().listeners.pop_front()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Made> {
-        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, CreatedSockets> {
+        self.created.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -74,14 +74,14 @@ impl SocketFactory for ManualSockets {
     }
 
     fn listen(&self, at: &Address, _: &[SocketOption]) -> io::Result<(Io, Address)> {
-        let (io, port) = self.manual.listener();
-        self.lock().ports.push_back(port);
+        let (io, control) = self.manual.listener();
+        self.lock().listeners.push_back(control);
         Ok((io, at.clone()))
     }
 
     fn dial(&self, _: &ConnectTarget, _: &[SocketOption]) -> io::Result<Io> {
-        let (io, dial) = self.manual.connecting();
-        self.lock().dials.push_back(dial);
+        let (io, connect) = self.manual.connecting();
+        self.lock().connects.push_back(connect);
         Ok(io)
     }
 }
@@ -100,7 +100,12 @@ impl TransportFactory for ManualSockets {
 
 impl fmt::Debug for ManualSockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let made = self.lock();
-        write!(f, "ManualSockets({} dials, {} ports)", made.dials.len(), made.ports.len())
+        let created = self.lock();
+        write!(
+            f,
+            "ManualSockets({} connects, {} listeners)",
+            created.connects.len(),
+            created.listeners.len()
+        )
     }
 }

@@ -1,4 +1,4 @@
-//! A stream in memory: what lies between a driver and the test's peer.
+//! A stream in memory, between a driver and the test's peer.
 //!
 //! ```text
 //!   driver's end            the stream              test's end
@@ -7,11 +7,11 @@
 //!                   reset: both ways
 //! ```
 //!
-//! Touched by the loop's thread through [`StreamEnd`] and by the test's threads through
-//! [`Peer`] and [`PendingConnect`], always under the stream's own lock.
+//! Accessed by the loop's thread through [`StreamEnd`] and by the test's threads through [`Peer`] and
+//! [`PendingConnect`], always under the stream's own lock.
 //!
-//! Instead of a test there may be another driver's end at the other side: then two streams are
-//! [linked](super::link), and what goes out of one comes in at the other.
+//! The peer may also be the stream of another driver: then two streams are [linked](super::link), and the outbound
+//! bytes of one are the inbound bytes of the other.
 
 use std::io;
 use std::net::SocketAddr;
@@ -19,15 +19,15 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use bytes::{Bytes, BytesMut};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use super::kernel::Kernel;
 use super::link::Link;
 use super::peer::{Peer, PendingConnect};
 
-/// How many bytes of a stream may be under way to the peer, unless the test says otherwise.
+/// How many unreceived bytes a stream holds, unless the test sets another limit.
 pub const SEND_BUFFER: usize = 64 * 1024;
 
-/// The end that a driver is given. Dropping it closes the stream.
+/// The driver's end of a stream. Dropping it closes the stream.
 pub(super) struct StreamEnd {
     stream: Arc<Stream>,
 }
@@ -36,7 +36,7 @@ pub(super) struct Stream {
     pub(super) address: SocketAddr,
     state: Mutex<State>,
     changed: Condvar,
-    /// Set once, before a driver has it.
+    /// Set once, before a driver gets the stream.
     pub(super) link: OnceLock<Link>,
 }
 
@@ -46,36 +46,36 @@ pub(super) struct State {
     pub(super) inbound_over: bool,
     pub(super) outbound: BytesMut,
     pub(super) outbound_over: bool,
-    /// How long `outbound` may be.
+    /// The maximum length of `outbound`.
     pub(super) limit: usize,
-    /// The error of a reset, until somebody has been told.
+    /// The error of a reset, until it has been reported.
     pub(super) reset: Option<io::ErrorKind>,
-    /// The driver's end is gone.
+    /// The driver's end has been dropped.
     pub(super) closed: bool,
-    /// The test's end is gone.
+    /// The test's end has been dropped.
     pub(super) abandoned: bool,
-    watcher: Option<Watcher>,
+    notifier: Option<DriverNotifier>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum Connection {
-    /// Nobody has answered; the address that was dialled.
-    Dialling(Option<SocketAddr>),
-    /// Answered, the driver does not know yet.
+    /// Not answered yet; the address of the connect.
+    Connecting(Option<SocketAddr>),
+    /// Accepted by the peer; the driver has not reported it yet.
     Accepted,
     Refused(io::ErrorKind),
     Open,
 }
 
-/// The driver that is to look again when something has changed.
+/// The driver to notify when a socket has changed.
 #[derive(Clone)]
-pub(super) struct Watcher {
+pub(super) struct DriverNotifier {
     pub(super) kernel: Arc<Kernel>,
     pub(super) driver: usize,
 }
 
-impl Watcher {
-    pub(super) fn touch(&self) {
+impl DriverNotifier {
+    pub(super) fn notify(&self) {
         self.kernel.touch(self.driver);
     }
 }
@@ -85,8 +85,8 @@ pub(super) fn connected(address: SocketAddr) -> (StreamEnd, Peer) {
     (StreamEnd { stream: stream.clone() }, Peer::new(stream))
 }
 
-pub(super) fn dialling(address: SocketAddr) -> (StreamEnd, PendingConnect) {
-    let stream = Stream::new(address, Connection::Dialling(None));
+pub(super) fn connecting(address: SocketAddr) -> (StreamEnd, PendingConnect) {
+    let stream = Stream::new(address, Connection::Connecting(None));
     (StreamEnd { stream: stream.clone() }, PendingConnect::new(stream))
 }
 
@@ -95,8 +95,8 @@ impl StreamEnd {
         Self { stream }
     }
 
-    pub(super) fn watch(&self, watcher: Watcher) {
-        self.stream.lock().watcher = Some(watcher);
+    pub(super) fn set_notifier(&self, notifier: DriverNotifier) {
+        self.stream.lock().notifier = Some(notifier);
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -105,22 +105,22 @@ impl StreamEnd {
 
     pub(super) fn dial(&self, target: SocketAddr) {
         let mut state = self.stream.lock();
-        if let Connection::Dialling(dialled) = &mut state.connection {
-            *dialled = Some(target);
+        if let Connection::Connecting(remote) = &mut state.connection {
+            *remote = Some(target);
         }
         drop(state);
         self.stream.changed.notify_all();
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        !matches!(self.stream.lock().connection, Connection::Dialling(_))
+        !matches!(self.stream.lock().connection, Connection::Connecting(_))
     }
 
-    /// The answer to a dial; `None` if there is none yet.
+    /// Returns the outcome of a connect; `None` while it is pending.
     pub(super) fn finish_connect(&self) -> Option<io::Result<()>> {
         let mut state = self.stream.lock();
         match state.connection {
-            Connection::Dialling(_) => None,
+            Connection::Connecting(_) => None,
             Connection::Refused(kind) => Some(Err(kind.into())),
             Connection::Accepted | Connection::Open => {
                 state.connection = Connection::Open;
@@ -133,13 +133,13 @@ impl StreamEnd {
         !self.stream.lock().inbound.is_empty()
     }
 
-    /// Whether everything that the peer will ever send has been read.
+    /// True if everything that the peer will ever send has been read.
     pub(super) fn is_at_end(&self) -> bool {
         let state = self.stream.lock();
         state.inbound.is_empty() && state.inbound_over
     }
 
-    /// Whether the peer will send no more, and has not reset the stream.
+    /// True if the peer will send no more and has not reset the stream.
     pub(super) fn has_finished(&self) -> bool {
         let state = self.stream.lock();
         state.inbound_over && state.reset.is_none()
@@ -153,13 +153,13 @@ impl StreamEnd {
         Some(bytes).filter(|bytes| !bytes.is_empty())
     }
 
-    /// Whether a write would take something or fail.
+    /// True if a write would take bytes or fail.
     pub(super) fn is_writable(&self) -> bool {
         let state = self.stream.lock();
         state.outbound.len() < state.limit || state.refuses_writes()
     }
 
-    /// Takes what there is room for.
+    /// Takes as many bytes as there is room for.
     pub(super) fn send<'a>(&self, chunks: impl Iterator<Item = &'a Bytes>) -> io::Result<usize> {
         self.stream.change(|state| {
             if let Some(kind) = state.reset.take() {
@@ -202,7 +202,7 @@ impl Drop for StreamEnd {
         self.stream.change(|state| {
             state.closed = true;
             state.outbound_over = true;
-            state.watcher = None;
+            state.notifier = None;
         });
     }
 }
@@ -219,7 +219,7 @@ impl Stream {
             reset: None,
             closed: false,
             abandoned: false,
-            watcher: None,
+            notifier: None,
         };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         Arc::new(Self { address, state, changed, link: OnceLock::new() })
@@ -229,7 +229,7 @@ impl Stream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the stream on the driver's side: the test's threads are told.
+    /// Changes the stream on the driver's side and notifies the test's threads.
     fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
         let result = how(&mut self.lock());
         self.changed.notify_all();
@@ -239,29 +239,29 @@ impl Stream {
         result
     }
 
-    /// Changes the stream on the test's side: the driver is told as well.
+    /// Changes the stream on the test's side and notifies the driver too.
     pub(super) fn change_for_driver<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
         let mut state = self.lock();
         let result = how(&mut state);
-        let watcher = state.watcher.clone();
+        let notifier = state.notifier.clone();
         drop(state);
         self.changed.notify_all();
-        if let Some(watcher) = watcher {
-            watcher.touch();
+        if let Some(notifier) = notifier {
+            notifier.notify();
         }
         result
     }
 
-    /// Blocks a test's thread until the stream is as it should be.
-    pub(super) fn until(
+    /// Blocks a test's thread until `holds` returns true.
+    pub(super) fn wait_until(
         &self,
         what: &str,
         mut holds: impl FnMut(&State) -> bool,
     ) -> MutexGuard<'_, State> {
-        let waited = self.changed.wait_timeout_while(self.lock(), PATIENCE, |state| !holds(state));
+        let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, |state| !holds(state));
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         let seen = state.outbound.len();
-        assert!(!waited.timed_out(), "no {what} after {PATIENCE:?}; {seen} bytes are there");
+        assert!(!waited.timed_out(), "no {what} after {TIMEOUT:?}; {seen} bytes are there");
         state
     }
 }

@@ -1,4 +1,4 @@
-//! Sockets in memory that reach each other.
+//! Stream sockets in memory that reach each other.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,13 +15,12 @@ use waterwheel_channel::{Address, ConnectTarget, Listener, Stream};
 use super::sockets::MANUAL;
 use super::{ListenerControl, Manual};
 
-/// Makes the sockets of channels: who dials where one of them listens is connected with it. Clones are the
-/// same network.
+/// A socket factory whose sockets reach each other: a connect to an address where one of them listens connects the
+/// two. Clones are the same network.
 ///
-/// A connect is answered when it is in the listener's backlog, at once if there is room; where nobody
-/// listens it is refused. A listener has room for as many as its
-/// [`Backlog`](SocketOption::Backlog) says, all by default. There are no other options: what they are
-/// about, a kernel has, and there is none.
+/// A connect succeeds when it is in the listener's backlog, at once if there is room, and is refused if nothing
+/// listens at the address. A backlog is unlimited unless the [`Backlog`](SocketOption::Backlog) option sets its length.
+/// Other options are unsupported, because there is no kernel.
 ///
 /// ```
 /// use waterwheel_channel::{Bootstrap, EventLoopGroup, ServerBootstrap};
@@ -39,23 +38,23 @@ use super::{ListenerControl, Manual};
 #[derive(Clone)]
 pub struct StreamNetwork {
     manual: Manual,
-    /// Who listens where. Touched by the loops that bind and connect, and by the test.
-    ports: Arc<Mutex<BTreeMap<SocketAddr, ListenerControl>>>,
+    /// Listeners by address. Locked by the loops that bind and connect, and by the test.
+    listeners: Arc<Mutex<BTreeMap<SocketAddr, ListenerControl>>>,
 }
 
 impl StreamNetwork {
     pub(super) fn new(manual: Manual) -> Self {
-        Self { manual, ports: Arc::default() }
+        Self { manual, listeners: Arc::default() }
     }
 
-    /// Where somebody listens, for a test that wants to be the peer.
+    /// Returns the listener at this address, for a test that connects to it.
     #[must_use]
-    pub fn port(&self, at: SocketAddr) -> Option<ListenerControl> {
-        self.lock().get(&at).filter(|port| !port.is_closed()).cloned()
+    pub fn listener(&self, at: SocketAddr) -> Option<ListenerControl> {
+        self.lock().get(&at).filter(|listener| !listener.is_closed()).cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, ListenerControl>> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+        self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -66,31 +65,31 @@ impl SocketFactory for StreamNetwork {
 
     fn listen(&self, at: &Address, options: &[SocketOption]) -> io::Result<(Io, Address)> {
         let at = ip(at)?;
-        let (io, port) = self.manual.listener();
+        let (io, listener) = self.manual.listener();
         for option in options {
             match option {
-                SocketOption::Backlog(backlog) => port.set_limit(*backlog as usize),
-                other => return Err(no_option(*other)),
+                SocketOption::Backlog(backlog) => listener.set_limit(*backlog as usize),
+                other => return Err(unsupported_option(*other)),
             }
         }
-        let mut ports = self.lock();
-        ports.retain(|_, port| !port.is_closed());
-        if ports.contains_key(&at) {
+        let mut listeners = self.lock();
+        listeners.retain(|_, listener| !listener.is_closed());
+        if listeners.contains_key(&at) {
             return Err(io::ErrorKind::AddrInUse.into());
         }
-        ports.insert(at, port);
+        listeners.insert(at, listener);
         Ok((io, at.into()))
     }
 
     fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io> {
         if let Some(option) = options.first() {
-            return Err(no_option(*option));
+            return Err(unsupported_option(*option));
         }
-        let port = self.port(ip(&target.remote)?);
-        let (io, dial) = self.manual.connecting();
-        match port {
-            Some(port) => port.admit(dial),
-            None => dial.refuse(io::ErrorKind::ConnectionRefused),
+        let listener = self.listener(ip(&target.remote)?);
+        let (io, connect) = self.manual.connecting();
+        match listener {
+            Some(listener) => listener.connect_socket(connect),
+            None => connect.refuse(io::ErrorKind::ConnectionRefused),
         }
         Ok(io)
     }
@@ -103,8 +102,11 @@ fn ip(address: &Address) -> io::Result<SocketAddr> {
     }
 }
 
-fn no_option(option: SocketOption) -> io::Error {
-    io::Error::new(io::ErrorKind::Unsupported, format!("a manual socket has no option {option}"))
+fn unsupported_option(option: SocketOption) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!("a manual socket does not support the option {option}"),
+    )
 }
 
 impl ServerTransportFactory for StreamNetwork {

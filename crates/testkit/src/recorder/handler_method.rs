@@ -1,6 +1,6 @@
-//! The calls that a handler gets.
+//! The methods of a handler.
 
-/// A call that a handler gets.
+/// A method of a handler, as an event of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HandlerMethod {
     /// `on_added`
@@ -48,7 +48,7 @@ pub enum HandlerMethod {
 }
 
 impl HandlerMethod {
-    /// All of them.
+    /// All methods.
     pub const ALL: [HandlerMethod; 21] = [
         HandlerMethod::Added,
         HandlerMethod::Removed,
@@ -73,9 +73,9 @@ impl HandlerMethod {
         HandlerMethod::Flush,
     ];
 
-    /// The name of the handler's method.
+    /// Returns the name of the method.
     #[must_use]
-    pub fn method(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             HandlerMethod::Added => "on_added",
             HandlerMethod::Removed => "on_removed",

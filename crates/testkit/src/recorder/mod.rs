@@ -1,18 +1,18 @@
-//! A handler that writes down what passes, for tests of pipelines (O04).
+//! A handler that logs the events that pass through it, for tests of pipelines (O04).
 //!
-//! Each call of a [`Recorder`] is one line in a [`Log`] that the test keeps: the handler's name, the
-//! method, and what can be shown of the message. Then it passes the event on, like any handler that has
-//! nothing to say to it; unless it was told to do something else at that [`HandlerMethod`].
+//! Each call of a [`Recorder`] adds one line to a [`Log`] that the test keeps: the handler's name, the method, and
+//! the message as text. Then the recorder passes the event on, unless the test has given it another action for that
+//! [`HandlerMethod`].
 //!
-//! | line | written |
+//! | line | meaning |
 //! |---|---|
-//! | `first on_read hello` | when a method of the handler `first` is called; for the methods there are, see [`HandlerMethod`] |
-//! | `first dropped` | when the recorder is dropped: after `first on_removed`, or without it if it panicked |
-//! | `one that was never added dropped` | when a recorder is dropped that was in no pipeline |
-//! | `label ok`, `label failed: …` | when a [completion](Log::completion) or a [listener](Log::listener) is told |
+//! | `first on_read hello` | a method of the handler `first` was called; [`HandlerMethod`] lists the methods |
+//! | `first dropped` | the recorder was dropped: after `first on_removed`, or without it if that panicked |
+//! | `never-added dropped` | a recorder was dropped that was never in a pipeline |
+//! | `label ok`, `label failed: …` | a [completion](Log::completion) or a [listener](Log::listener) was called |
 //!
-//! The line `dropped` is there to show that handlers go when they should: an edit that is rolled back drops
-//! what it has staged without an `on_added` or `on_removed`, and a channel that is closed drops its handlers last.
+//! The `dropped` lines show when handlers are dropped: an edit that is rolled back drops its staged handlers without
+//! `on_added` or `on_removed`, and a closed channel drops its handlers last.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -50,19 +50,19 @@ use waterwheel_executor::{Error, Report, Reporter};
 
 pub use self::handler_method::HandlerMethod;
 
-/// The lines that recorders, completions and the test itself write. A handle, for any thread: so that
-/// listeners of futures may write, too.
+/// The lines that recorders, completions, listeners and the test write. Clones share the lines and may be used on any
+/// thread.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<String>>>);
 
 impl Log {
-    /// An empty one.
+    /// Creates an empty log.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A handler that writes in it.
+    /// Creates a recorder that writes to this log.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
         Recorder {
@@ -77,14 +77,14 @@ impl Log {
         }
     }
 
-    /// A completion that writes `<label> ok`, or `<label> failed: …`.
+    /// Creates a completion that writes `<label> ok`, or `<label> failed: …`.
     #[track_caller]
     pub fn completion(&self, label: impl Into<String>) -> Completion {
         let (log, label) = (self.clone(), label.into());
         Completion::local(move |result| log.result(&label, &result))
     }
 
-    /// The same for a future: to be given to its `add_listener`.
+    /// Creates a listener for `add_listener` of a future that writes `<label> ok`, or `<label> failed: …`.
     pub fn listener<T>(
         &self,
         label: impl Into<String>,
@@ -98,8 +98,8 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(line.into());
     }
 
-    /// Takes all lines out.
-    #[must_use = "to make room only, drop them"]
+    /// Takes all lines.
+    #[must_use = "drop the lines to clear the log"]
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -112,8 +112,8 @@ impl Log {
     }
 }
 
-/// Given to an [`EmbeddedBuilder`](crate::embedded::EmbeddedBuilder::reporter) or a group, it has a line for
-/// each fault that was reported. Take another log for that: reports come from whichever thread it is.
+/// As the reporter of an [`EmbeddedBuilder`](crate::embedded::EmbeddedBuilder::reporter) or a group, the log gets a
+/// line for each reported fault. Use a separate log for faults: reports come from any thread.
 impl Reporter for Log {
     fn report(&self, report: &Report<'_>) {
         self.push(report.fault.to_string());
@@ -127,7 +127,7 @@ impl fmt::Debug for Log {
     }
 }
 
-/// What a message looks like in a log: bytes and strings as text, anything else by its type.
+/// Returns a message as text for the log: bytes and strings as text, other messages by their type name.
 #[must_use]
 pub fn show(msg: &Msg) -> String {
     match (msg.get::<Bytes>(), msg.get::<String>()) {
@@ -138,63 +138,62 @@ pub fn show(msg: &Msg) -> String {
     }
 }
 
-/// More bytes than this are not shown one by one.
+/// Longer bytes are logged by their length only.
 const LONG: usize = 80;
 
-/// A handler that writes down what passes. Made by [`Log::recorder`]; see the
+/// A handler that logs the events that pass through it, created by [`Log::recorder`]. See the
 /// [module's documentation](self).
 pub struct Recorder {
     log: Log,
-    /// Known from when it was added.
+    /// The handler's name, set by `on_added`.
     name: Option<String>,
     interest: Events,
-    acts: Vec<(HandlerMethod, Act)>,
+    acts: Vec<(HandlerMethod, RecorderAction)>,
     held: Vec<HandlerMethod>,
-    reading: Option<Reading>,
-    writing: Option<Writing>,
+    reading: Option<ReadAction>,
+    writing: Option<WriteAction>,
     dropping: Option<Box<dyn FnOnce()>>,
 }
 
-type Act = Box<dyn FnMut(&Ctx<'_>) -> HandlerResult>;
-type Reading = Box<dyn FnMut(&Ctx<'_>, Msg) -> HandlerResult>;
-type Writing = Box<dyn FnMut(&Ctx<'_>, Msg, Completion) -> HandlerResult>;
+type RecorderAction = Box<dyn FnMut(&Ctx<'_>) -> HandlerResult>;
+type ReadAction = Box<dyn FnMut(&Ctx<'_>, Msg) -> HandlerResult>;
+type WriteAction = Box<dyn FnMut(&Ctx<'_>, Msg, Completion) -> HandlerResult>;
 
 impl Recorder {
-    /// Called for these events only. Default: all.
+    /// Sets the events for which the recorder is called. Default: all.
     #[must_use]
     pub fn interest(mut self, events: Events) -> Self {
         self.interest = events;
         self
     }
 
-    /// Does this at that moment, after the line is written and before the event is passed on. If it
-    /// fails the event is not, and the handler's method returns the error. A panic is one of the
-    /// handler's.
+    /// Calls `act` in this method, after the line is written and before the event is passed on. If `act` fails, the
+    /// event is not passed on and the method returns the error. A panic counts as a panic of the handler.
     #[must_use]
     pub fn at(
         mut self,
-        moment: HandlerMethod,
+        method: HandlerMethod,
         act: impl FnMut(&Ctx<'_>) -> HandlerResult + 'static,
     ) -> Self {
-        self.acts.push((moment, Box::new(act)));
+        self.acts.push((method, Box::new(act)));
         self
     }
 
-    /// Keeps what comes at that moment to itself.
+    /// Does not pass the events of this method on.
     #[must_use]
-    pub fn holds(mut self, moment: HandlerMethod) -> Self {
-        self.held.push(moment);
+    pub fn holds(mut self, method: HandlerMethod) -> Self {
+        self.held.push(method);
         self
     }
 
-    /// Does this with messages that come in, instead of passing them on.
+    /// Calls `f` with inbound messages instead of passing them on.
     #[must_use]
     pub fn reading(mut self, f: impl FnMut(&Ctx<'_>, Msg) -> HandlerResult + 'static) -> Self {
         self.reading = Some(Box::new(f));
         self
     }
 
-    /// Does this with messages that go out, instead of passing them on.
+    /// Calls `f` with outbound messages instead of passing them on.
     #[must_use]
     pub fn writing(
         mut self,
@@ -204,32 +203,32 @@ impl Recorder {
         self
     }
 
-    /// Does this when it is dropped.
+    /// Calls `f` when the recorder is dropped.
     #[must_use]
     pub fn dropping(mut self, f: impl FnOnce() + 'static) -> Self {
         self.dropping = Some(Box::new(f));
         self
     }
 
-    /// Writes the line, does what is to be done; whether the event is to be passed on.
-    fn note(&mut self, moment: HandlerMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
+    /// Writes the line and calls the actions of this method; returns whether the event is to be passed on.
+    fn record(&mut self, method: HandlerMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
         let space = if what.is_empty() { "" } else { " " };
-        self.log.push(format!("{} {}{space}{what}", ctx.name(), moment.method()));
+        self.log.push(format!("{} {}{space}{what}", ctx.name(), method.name()));
         for (at, act) in &mut self.acts {
-            if *at == moment {
+            if *at == method {
                 act(ctx)?;
             }
         }
-        Ok(!self.held.contains(&moment))
+        Ok(!self.held.contains(&method))
     }
 }
 
 macro_rules! passes_on {
-    ($($method:ident($($arg:ident: $ty:ty = $shown:expr)?) at $moment:ident => |$ctx:ident| $pass:expr;)*) => {
-        $(fn $method(&mut self, $ctx: &Ctx<'_>, $($arg: $ty)?) -> HandlerResult {
+    ($($function:ident($($arg:ident: $ty:ty = $shown:expr)?) at $method:ident => |$ctx:ident| $pass:expr;)*) => {
+        $(fn $function(&mut self, $ctx: &Ctx<'_>, $($arg: $ty)?) -> HandlerResult {
             let what = [$($shown)?];
             let what: &[String] = &what;
-            if self.note(HandlerMethod::$moment, $ctx, &what.join(""))? {
+            if self.record(HandlerMethod::$method, $ctx, &what.join(""))? {
                 $pass;
             }
             Ok(())
@@ -244,17 +243,17 @@ impl Handler for Recorder {
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.name = Some(ctx.name());
-        self.note(HandlerMethod::Added, ctx, "").map(drop)
+        self.record(HandlerMethod::Added, ctx, "").map(drop)
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        if let Err(error) = self.note(HandlerMethod::Removed, ctx, "") {
+        if let Err(error) = self.record(HandlerMethod::Removed, ctx, "") {
             ctx.fire_error(error);
         }
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let passes = self.note(HandlerMethod::Read, ctx, &show(&msg))?;
+        let passes = self.record(HandlerMethod::Read, ctx, &show(&msg))?;
         match &mut self.reading {
             Some(reading) => return reading(ctx, msg),
             None if passes => ctx.fire_read(msg),
@@ -264,7 +263,7 @@ impl Handler for Recorder {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        let passes = self.note(HandlerMethod::Write, ctx, &show(&msg))?;
+        let passes = self.record(HandlerMethod::Write, ctx, &show(&msg))?;
         match &mut self.writing {
             Some(writing) => return writing(ctx, msg, done.take()),
             None if passes => ctx.write_with(msg, done.take()),
@@ -287,11 +286,11 @@ impl Handler for Recorder {
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
-        self.note(HandlerMethod::Timer, ctx, &tag.to_string()).map(drop)
+        self.record(HandlerMethod::Timer, ctx, &tag.to_string()).map(drop)
     }
 
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
-        if self.note(HandlerMethod::Bind, ctx, &to.to_string())? {
+        if self.record(HandlerMethod::Bind, ctx, &to.to_string())? {
             ctx.bind_with(to, done.take());
         }
         Ok(())
@@ -303,35 +302,35 @@ impl Handler for Recorder {
         to: ConnectTarget,
         done: &mut Completion,
     ) -> HandlerResult {
-        if self.note(HandlerMethod::Connect, ctx, &to.remote.to_string())? {
+        if self.record(HandlerMethod::Connect, ctx, &to.remote.to_string())? {
             ctx.connect_with(to, done.take());
         }
         Ok(())
     }
 
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(HandlerMethod::Disconnect, ctx, "")? {
+        if self.record(HandlerMethod::Disconnect, ctx, "")? {
             ctx.disconnect_with(done.take());
         }
         Ok(())
     }
 
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(HandlerMethod::Close, ctx, "")? {
+        if self.record(HandlerMethod::Close, ctx, "")? {
             ctx.close_with(done.take());
         }
         Ok(())
     }
 
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(HandlerMethod::Deregister, ctx, "")? {
+        if self.record(HandlerMethod::Deregister, ctx, "")? {
             ctx.deregister_with(done.take());
         }
         Ok(())
     }
 
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.note(HandlerMethod::ShutdownOutput, ctx, "")? {
+        if self.record(HandlerMethod::ShutdownOutput, ctx, "")? {
             ctx.shutdown_output_with(done.take());
         }
         Ok(())
@@ -340,7 +339,7 @@ impl Handler for Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        let name = self.name.as_deref().unwrap_or("one that was never added");
+        let name = self.name.as_deref().unwrap_or("never-added");
         self.log.push(format!("{name} dropped"));
         if let Some(dropping) = self.dropping.take() {
             dropping();
@@ -350,10 +349,10 @@ impl Drop for Recorder {
 
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let moments = self.acts.iter().map(|(moment, _)| *moment);
+        let methods = self.acts.iter().map(|(method, _)| *method);
         f.debug_struct("Recorder")
             .field("name", &self.name)
-            .field("acts_at", &moments.collect::<Vec<_>>())
+            .field("acts_at", &methods.collect::<Vec<_>>())
             .finish_non_exhaustive()
     }
 }

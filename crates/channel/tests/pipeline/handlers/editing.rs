@@ -183,7 +183,7 @@ fn c03_the_changes_of_an_edit_are_applied_at_its_end_in_order() {
     assert_eq!(
         fixture.log.take(),
         [
-            "one that was never added dropped",
+            "never-added dropped",
             "the closure returns",
             "a on_removed",
             "a dropped",
@@ -223,7 +223,7 @@ fn fails_without_trace(
     let failed = edited.expect("it is open").expect_err("it is wrong");
     assert_eq!(fixture.names(), ["a", "b", "c"]);
     let found = fixture.log.take();
-    assert!(found.iter().all(|line| line == "one that was never added dropped"), "{found:?}");
+    assert!(found.iter().all(|line| line == "never-added dropped"), "{found:?}");
     fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     let expected = ["a", "b", "c"].map(|name| format!("{name} on_user_event x"));
     assert_eq!(fixture.log.take(), expected);
@@ -277,7 +277,7 @@ fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
     });
     assert!(edited.expect("it is open").is_err());
     assert_eq!(fixture.names(), ["a", "b", "c", "d"], "the inner edits stand");
-    let lines = ["one that was never added dropped", "d on_added"];
+    let lines = ["never-added dropped", "d on_added"];
     assert_eq!(fixture.log.take(), lines);
     fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     assert_eq!(
@@ -346,7 +346,7 @@ fn c03_an_initialiser_that_fails_closes_the_channel() {
         Err(error("no"))
     });
     assert_eq!(made.expect_err("it failed").to_string(), "no");
-    assert_eq!(log.take(), ["one that was never added dropped", "closed ok"]);
+    assert_eq!(log.take(), ["never-added dropped", "closed ok"]);
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
         edit.add_last("b", log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))))?;

@@ -87,7 +87,7 @@ fn c06_mismatched_types_are_found_when_the_pipeline_is_built() {
     });
     let message = "`app` accepts Request but `lines` before it emits Line";
     assert_eq!(short(&made.expect_err("it does not fit")), message);
-    assert_eq!(log.take(), ["one that was never added dropped"]);
+    assert_eq!(log.take(), ["never-added dropped"]);
 }
 
 #[test]

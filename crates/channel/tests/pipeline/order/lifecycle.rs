@@ -175,7 +175,7 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
         fixture.on_loop(|channel| channel.fire_user_event(text("x")));
         fixture.run();
         let found = fixture.log.take();
-        let method = format!("app {}", moment.method());
+        let method = format!("app {}", moment.name());
         let at = found.iter().position(|line| line.starts_with(&method)).expect("it comes");
         assert_eq!(
             found[at + 1..],

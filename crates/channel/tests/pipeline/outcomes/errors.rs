@@ -42,7 +42,7 @@ fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
         crate::support::trigger_every_method(&mut fixture);
         let lines = fixture.log.take();
         let failed =
-            lines.iter().position(|line| line.starts_with(&format!("app {}", moment.method())));
+            lines.iter().position(|line| line.starts_with(&format!("app {}", moment.name())));
         let failed = failed.unwrap_or_else(|| panic!("{moment:?} does not come: {lines:?}"));
         let what_follows = &lines[failed + 1..failed + 3];
         assert_eq!(what_follows, ["app on_error no", "last on_error no"], "at {moment:?}");
@@ -99,8 +99,8 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         });
         fixture.run();
         let lines = fixture.log.take();
-        assert!(lines[0].starts_with(&format!("last {}", moment.method())), "{lines:?}");
-        assert!(lines[1].starts_with(&format!("app {}", moment.method())), "{lines:?}");
+        assert!(lines[0].starts_with(&format!("last {}", moment.name())), "{lines:?}");
+        assert!(lines[1].starts_with(&format!("app {}", moment.name())), "{lines:?}");
         assert_eq!(lines[2..], ["it failed: no"], "nobody else is told");
         assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![]), "at {moment:?}");
         assert!(fixture.channel().is_open(), "at {moment:?}");

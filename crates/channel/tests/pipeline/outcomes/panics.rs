@@ -55,7 +55,7 @@ fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed
         let mut fixture = panicking(moment);
         trigger_every_method(&mut fixture);
         let lines = fixture.log.take();
-        let panicked = format!("app {}", moment.method());
+        let panicked = format!("app {}", moment.name());
         let at = lines.iter().position(|line| line.starts_with(&panicked));
         let after = &lines[at.unwrap_or_else(|| panic!("{moment:?} does not come")) + 1..];
         let told = |line: &str| after.iter().filter(|it| *it == line).count();
@@ -126,7 +126,7 @@ fn c05_rule_11_a_panic_in_on_added_fails_the_registration() {
         [
             "first on_added",
             "app on_added",
-            "one that was never added dropped",
+            "never-added dropped",
             "app dropped",
             "first on_removed",
             "first dropped",
@@ -142,7 +142,7 @@ fn c05_rule_11_a_panic_in_an_initialiser_fails_the_registration() {
         panic!("oh")
     });
     assert!(made.expect_err("it panicked").to_string().contains("panicked: oh"));
-    assert_eq!(log.take(), ["one that was never added dropped"]);
+    assert_eq!(log.take(), ["never-added dropped"]);
 }
 
 #[test]
@@ -163,7 +163,7 @@ fn c05_rule_11_a_panic_in_an_edit_undoes_it_and_closes_the_channel() {
     assert_eq!(
         fixture.log.take(),
         [
-            "one that was never added dropped",
+            "never-added dropped",
             "app on_inactive",
             "app on_unregistered",
             "app on_removed",

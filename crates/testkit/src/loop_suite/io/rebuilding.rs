@@ -106,7 +106,7 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
     bench.faults.lose_at_rebuild(LostRegistrations::First(1));
     bench.event_loop().rebuild().unwrap();
     let noted = lost.clone();
-    bench.until("end", || noted.has("on purpose"));
+    bench.until("end", || noted.has("injected fault"));
     let told = lost.taken();
     assert_eq!(told.iter().filter(|entry| entry.starts_with("unregistered")).count(), 1);
     kept.taken();
@@ -128,7 +128,7 @@ pub fn l06_a_rebuild_that_fails_keeps_the_old_selector(fixture: &dyn Fixture) {
     bench.event_loop().rebuild().unwrap();
     bench.turns(2);
     let told = bench.reports.take_texts();
-    assert!(told.len() == 1 && told[0].contains("the old one stays"), "{told:?}");
+    assert!(told.len() == 1 && told[0].contains("the old selector stays in use"), "{told:?}");
     assert_eq!(bench.metrics().rebuilds, 0);
     source.borrow_mut().make_readable();
     bench.turns(2);

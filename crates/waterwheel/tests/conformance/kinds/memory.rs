@@ -60,8 +60,8 @@ impl Kind for MemoryKind {
         let Some(Address::Ip(address)) = server.local_address() else {
             panic!("{server:?} is bound elsewhere");
         };
-        let port = self.0.port(address).expect("somebody listens");
-        Box::new(port.connect().expect("somebody listens"))
+        let listener = self.0.listener(address).expect("the server listens");
+        Box::new(listener.connect().expect("the server listens"))
     }
 }
 
