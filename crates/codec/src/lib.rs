@@ -1,11 +1,11 @@
-//! Framing codecs: from a stream of bytes to messages, and back. They know pipelines, not sockets.
+//! Codecs: from a byte stream to messages and back. They know pipelines, not sockets.
 //!
 //! ```text
 //!   Bytes ──► LineDecoder ──Bytes──► Utf8 ──String──► your handler
 //!   Bytes ◄────────── LineEncoder ◄── String, &str, Bytes ──┘
 //! ```
 //!
-//! What a server that speaks lines of text needs, and the test of it:
+//! A server with lines of text, and its test:
 //!
 //! ```
 //! use bytes::Bytes;
@@ -17,15 +17,15 @@
 //! struct Greeter;
 //!
 //! impl InboundHandler for Greeter {
-//!     type In = String; // A line, without its end.
+//!     type In = String; // A line without its end.
 //!
 //!     fn on_read(&mut self, ctx: &Ctx<'_>, name: String) -> HandlerResult {
-//!         ctx.write_and_flush(format!("hello {name}")); // Its end is added on the way out.
+//!         ctx.write_and_flush(format!("hello {name}")); // The encoder adds the line end.
 //!         Ok(())
 //!     }
 //!
 //!     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-//!         ctx.write_and_flush(format!("ERR {error}")); // The next line is read as any other.
+//!         ctx.write_and_flush(format!("ERR {error}")); // The next line is read normally.
 //!         Ok(())
 //!     }
 //! }
@@ -40,29 +40,29 @@
 //! assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello ann\n");
 //! assert_eq!(
 //!     channel.read_outbound::<Bytes>().unwrap(),
-//!     "ERR a line is 25 bytes long, and may be 16\n"
+//!     "ERR a line has 25 bytes; at most 16 are allowed\n"
 //! );
 //! assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello bob\n");
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! # Rooms
+//! # Codecs
 //!
 //! | for | take |
 //! |---|---|
 //! | lines of text | [`LineDecoder::text`] and [`LineEncoder`], by [`Edit::add_codec`] |
 //! | lines as bytes, without a copy | [`LineDecoder`] in a [`Decode`], and [`LineEncoder`] |
-//! | lines in a chain of stages, with nothing allocated in between | the same `Decode` as their first [`Stage`] |
-//! | frames that carry their length | [`LengthField`], which makes the decoder and its prepender |
-//! | frames that end with a delimiter | [`Delimiters`], which makes the decoder and its encoder |
-//! | frames of one length | [`FixedLength`], both ways |
+//! | lines in a static chain of stages, without allocations in between | the same `Decode` as the first [`Stage`] |
+//! | frames with a length field | [`LengthField`], which builds decoder and prepender |
+//! | frames that end with a delimiter | [`Delimiters`], which builds decoder and encoder |
+//! | frames of a fixed length | [`FixedLength`], in both directions |
 //! | messages of Protocol Buffers | [`VarintDecoder`] in a [`Decode`], and [`VarintPrepender`] |
 //! | JSON objects and arrays | [`JsonDecoder`] in a [`Decode`] |
 //! | Redis, as a client | [`RespDecoder`] in a [`Decode`], and [`RespEncoder`] |
 //! | Redis, as a server | [`RespCommandDecoder`] in a [`Decode`], and [`RespEncoder`] |
-//! | a server behind a proxy | [`ProxyServer`], before all else |
-//! | a proxy that says whom it speaks for | [`ProxyEncoder`] in an [`Encode`](waterwheel_channel::Encode) |
-//! | text of any frames | [`Utf8`] or [`LossyUtf8`], as a stage behind their decoder, and [`TextEncoder`] behind their encoder |
+//! | a server behind a proxy | [`ProxyServer`], as the first handler |
+//! | a proxy that sends the client's address | [`ProxyEncoder`] in an [`Encode`](waterwheel_channel::Encode) |
+//! | text in any frames | [`Utf8`] or [`LossyUtf8`] as a stage after the decoder, and [`TextEncoder`] after the encoder |
 //!
 //! [`Edit::add_codec`]: waterwheel_channel::Edit::add_codec
 //! [`Decode`]: waterwheel_channel::Decode

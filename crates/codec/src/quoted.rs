@@ -1,8 +1,8 @@
-//! A few bytes of a peer, for an error.
+//! Quotes a peer's bytes in error texts.
 
 use std::fmt;
 
-/// The beginning of what a peer sent, for an error.
+/// The first bytes of a peer's input, for an error text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quoted {
     bytes: [u8; Self::MAX_BYTES],
@@ -10,7 +10,7 @@ pub struct Quoted {
 }
 
 impl Quoted {
-    /// No more bytes than this are quoted.
+    /// Maximum number of quoted bytes.
     const MAX_BYTES: usize = 24;
 
     pub(crate) fn new(found: &[u8]) -> Self {

@@ -60,7 +60,7 @@ fn k02_a_frame_beyond_the_limit_is_one_error_and_the_next_is_given() {
         .verify();
     delimited(Delimiters::new(["--"]).max_frame(4).fail_fast())
         .gives("1234-", [])
-        .fails("5", "delimiter: a frame has more than 4 bytes, and may have 4")
+        .fails("5", "delimiter: a frame has more than 4 bytes; at most 4 are allowed")
         .gives("more of it --1--", frames(["1"]))
         .verify();
 }
@@ -170,7 +170,7 @@ fn k02_frames_of_a_fixed_length() {
     write(&mut channel, Bytes::from("abcd")).unwrap();
     assert_eq!(
         write(&mut channel, Bytes::from("abc")).unwrap_err(),
-        "fixed length: a message has 3 bytes, and every frame has 4"
+        "fixed length: a message has 3 bytes instead of 4"
     );
     assert_eq!(parts(&mut channel), ["abcd"]);
 }
@@ -205,7 +205,7 @@ fn k02_json_objects_and_arrays_are_found_by_their_brackets() {
         .gives(r#"{"\\\"{[": 1}"#, frames([r#"{"\\\"{[": 1}"#]))
         .gives("[\"ü€\"]", frames(["[\"ü€\"]"]))
         .gives("[\"unfinished", [])
-        .fails_at_end("JSON: the stream ended in the middle of a frame, after 12 bytes of it")
+        .fails_at_end("JSON: the stream ended after 12 bytes of an incomplete frame")
         .verify();
 }
 
@@ -213,13 +213,13 @@ fn k02_json_objects_and_arrays_are_found_by_their_brackets() {
 fn k02_what_is_no_json_and_what_is_too_much_ends_the_decoding() {
     let small = || JsonDecoder::new().max_frame(16).max_depth(3);
     for (stream, error) in [
-        ("\"text\"", "JSON: '\\\"' at byte 0 of a frame, where '{' or '[' is expected"),
-        ("null", "JSON: 'n' at byte 0 of a frame, where '{' or '[' is expected"),
-        ("]", "JSON: ']' at byte 0 of a frame, where '{' or '[' is expected"),
-        ("[{]", "JSON: ']' at byte 2 of a frame, where '}' is expected"),
-        ("{[}", "JSON: '}' at byte 2 of a frame, where ']' is expected"),
+        ("\"text\"", "JSON: '\\\"' at byte 0 of a frame instead of '{' or '['"),
+        ("null", "JSON: 'n' at byte 0 of a frame instead of '{' or '['"),
+        ("]", "JSON: ']' at byte 0 of a frame instead of '{' or '['"),
+        ("[{]", "JSON: ']' at byte 2 of a frame instead of '}'"),
+        ("{[}", "JSON: '}' at byte 2 of a frame instead of ']'"),
         ("[[[[", "JSON: a frame is nested more than 3 deep"),
-        ("[1234567890123456", "JSON: a frame has more than 16 bytes, and may have 16"),
+        ("[1234567890123456", "JSON: a frame has more than 16 bytes; at most 16 are allowed"),
     ] {
         let verify = DecoderVerifier::new(small).gives("[]", frames(["[]"]));
         verify.fails(stream, error).gives(" []", []).verify();

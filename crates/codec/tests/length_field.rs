@@ -130,7 +130,7 @@ fn k01_a_length_beyond_sixty_four_bits_ends_the_decoding() {
     verify(LengthField::new(8))
         .fails(
             longest.to_be_bytes(),
-            "length field: a frame has 18446744073709551615 bytes, and may have 1048576",
+            "length field: a frame has 18446744073709551615 bytes; at most 1048576 are allowed",
         )
         .gives(b"skipped", [])
         .verify();
@@ -138,14 +138,14 @@ fn k01_a_length_beyond_sixty_four_bits_ends_the_decoding() {
 
 #[test]
 fn k01_a_frame_shorter_than_what_is_stripped_is_one_error() {
-    let error = "length field: a frame has 2 bytes, and 3 are to be stripped of it";
+    let error = "length field: a frame has 2 bytes, fewer than the 3 to strip";
     verify(LengthField::new(1).strip(3))
         .fails(b"\x01!", error)
         .gives(b"\x02ab", frames([b""]))
         .gives(b"\x03abc", frames([b"c"]))
         .verify();
     // The largest value of the field stands for a frame that is too short, too.
-    let error = "length field: a frame has 1 bytes, and 5 are to be stripped of it";
+    let error = "length field: a frame has 1 bytes, fewer than the 5 to strip";
     let shape = LengthField::new(1).adjustment(-255).strip(5);
     verify(shape).fails(b"\xff", error).fails(b"\xff", error).fails(b"\xff", error).verify();
     let stream = Bytes::from(vec![0xff; 16]);
@@ -232,7 +232,7 @@ fn k01_what_the_field_cannot_say_is_not_written() {
     );
     assert_eq!(
         write(&mut channel, Bytes::from_static(b"abcde")).unwrap_err(),
-        "length field: a frame has 6 bytes, and may have 5"
+        "length field: a frame has 6 bytes; at most 5 are allowed"
     );
     assert!(parts(&mut channel).is_empty(), "nothing of them");
     write(&mut channel, Bytes::from_static(b"ab")).unwrap();

@@ -154,6 +154,6 @@ fn c15_a_line_that_is_too_long_is_told_of_at_the_end_of_the_stream_at_the_latest
 
 #[test]
 fn c15_the_error_names_limit_and_length() {
-    assert_eq!(too_long(9).to_string(), "a line is 9 bytes long, and may be 4");
-    assert_eq!(OVER.to_string(), "a line is longer than the 4 bytes it may be");
+    assert_eq!(too_long(9).to_string(), "a line has 9 bytes; at most 4 are allowed");
+    assert_eq!(OVER.to_string(), "a line is longer than 4 bytes");
 }

@@ -95,22 +95,34 @@ fn k04_headers_of_version_2() {
 
 #[test]
 fn k04_what_is_no_header_is_an_error_that_quotes_it() {
-    let bare = "PROXY: 'PROXY TCP4 1.2.3.4' is no line that ends with \\r\\n";
+    let bare = "PROXY: expected line that ends with \\r\\n, found 'PROXY TCP4 1.2.3.4'";
     let cases: [(&[u8], &str); 12] = [
-        (b"GET / HTTP/1.1\r\n", "PROXY: a connection begins with 'G', which begins no header"),
-        (b"PROXYTCP4", "PROXY: a connection begins with 'PROXYT', which begins no header"),
-        (b"proxy TCP4", "PROXY: a connection begins with 'p', which begins no header"),
-        (b"\r\n\r\nGET", "PROXY: a connection begins with '\\r\\n\\r\\nG', which begins no header"),
+        (b"GET / HTTP/1.1\r\n", "PROXY: the connection begins with 'G' instead of a PROXY header"),
+        (b"PROXYTCP4", "PROXY: the connection begins with 'PROXYT' instead of a PROXY header"),
+        (b"proxy TCP4", "PROXY: the connection begins with 'p' instead of a PROXY header"),
+        (
+            b"\r\n\r\nGET",
+            "PROXY: the connection begins with '\\r\\n\\r\\nG' instead of a PROXY header",
+        ),
         (b"PROXY TCP4 1.2.3.4\n", bare),
-        (b"PROXY TCP5 x\r\n", "PROXY: 'PROXY TCP5 x' is no line of version 1"),
-        (b"PROXY \xff\r\n", "PROXY: 'PROXY \\xff' is no line of text"),
-        (b"PROXY UNKNOWNX\r\n", "PROXY: 'PROXY UNKNOWNX' is no line of version 1"),
-        (b"\r\n\r\n\0\r\nQUIT\n\x11\x11\0\x0c", "PROXY: '\\x11' is no version and command"),
-        (b"\r\n\r\n\0\r\nQUIT\n\x22\x11\0\x0c", "PROXY: '\\\"' is no version and command"),
-        (b"\r\n\r\n\0\r\nQUIT\n\x21\x13\0\x0c", "PROXY: '\\x13' is no family and transport"),
+        (b"PROXY TCP5 x\r\n", "PROXY: expected line of version 1, found 'PROXY TCP5 x'"),
+        (b"PROXY \xff\r\n", "PROXY: expected line of text, found 'PROXY \\xff'"),
+        (b"PROXY UNKNOWNX\r\n", "PROXY: expected line of version 1, found 'PROXY UNKNOWNX'"),
+        (
+            b"\r\n\r\n\0\r\nQUIT\n\x11\x11\0\x0c",
+            "PROXY: expected version and command, found '\\x11'",
+        ),
+        (
+            b"\r\n\r\n\0\r\nQUIT\n\x22\x11\0\x0c",
+            "PROXY: expected version and command, found '\\\"'",
+        ),
+        (
+            b"\r\n\r\n\0\r\nQUIT\n\x21\x13\0\x0c",
+            "PROXY: expected family and transport, found '\\x13'",
+        ),
         (
             b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0b",
-            "PROXY: '\\x00\\x0b' is no length of these addresses",
+            "PROXY: expected length of these addresses, found '\\x00\\x0b'",
         ),
     ];
     for (wire, error) in cases {
@@ -133,7 +145,7 @@ fn k04_what_is_no_header_is_an_error_that_quotes_it() {
         let wire = Bytes::from(format!("PROXY {line}\r\n"));
         let outcomes = decode(ProxyDecoder::new(), [wire]);
         let [Err(error)] = &outcomes[..] else { panic!("{line}: {outcomes:?}") };
-        assert!(error.ends_with("is no line of version 1"), "{error}");
+        assert!(error.starts_with("PROXY: expected line of version 1"), "{error}");
     }
 }
 
@@ -152,9 +164,11 @@ fn k04_a_header_has_a_longest_length() {
 #[test]
 fn k04_entries_have_to_fit_and_a_checksum_has_to_be_right() {
     let bad = binary(0x21, 0x11, &[&[0; 12][..], b"\x01\0\x03h2"].concat());
-    verify().fails(bad, "PROXY: '\\x01\\x00\\x03h2' is no type, length and value").verify();
+    verify()
+        .fails(bad, "PROXY: expected type, length and value, found '\\x01\\x00\\x03h2'")
+        .verify();
     let cut = binary(0x21, 0x11, &[&[0; 12][..], b"\x01"].concat());
-    verify().fails(cut, "PROXY: '\\x01' is no type, length and value").verify();
+    verify().fails(cut, "PROXY: expected type, length and value, found '\\x01'").verify();
     let sum = ProxyTlv { kind: ProxyTlv::CRC32C, value: vec![0; 4].into() };
     let plain = tcp("1.2.3.4:9", "5.6.7.8:256");
     let mut wire = BytesMut::new();
@@ -163,9 +177,9 @@ fn k04_entries_have_to_fit_and_a_checksum_has_to_be_right() {
     wire[17] ^= 1;
     let outcomes = decode(ProxyDecoder::new(), [wire.freeze()]);
     let [Err(error)] = &outcomes[..] else { panic!("{outcomes:?}") };
-    assert!(error.starts_with("PROXY: the checksum of a header is 0x"), "{error}");
+    assert!(error.starts_with("PROXY: checksum mismatch: the header says 0x"), "{error}");
     let short = binary(0x21, 0x11, &[&[0; 12][..], b"\x03\0\x01x"].concat());
-    verify().fails(short, "PROXY: 'x' is no checksum").verify();
+    verify().fails(short, "PROXY: expected checksum, found 'x'").verify();
 }
 
 #[test]
@@ -274,14 +288,14 @@ fn k04_the_proxys_own_connection_keeps_its_address() {
 fn k04_a_peer_that_is_not_trusted_is_an_error_and_a_close() {
     let (seen, open, _) = behind(&[b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\nhello", b"more"], false);
     assert_eq!(seen.len(), 1, "{seen:?}");
-    assert!(seen[0].ends_with("is not trusted to say whom it speaks for"), "{seen:?}");
+    assert!(seen[0].ends_with("is not trusted to send PROXY headers"), "{seen:?}");
     assert!(!open);
 }
 
 #[test]
 fn k04_a_connection_without_a_header_is_an_error_and_a_close() {
     let (seen, open, _) = behind(&[b"GET / HTTP/1.1\r\n\r\n", b"more"], true);
-    assert_eq!(seen, ["PROXY: a connection begins with 'G', which begins no header"]);
+    assert_eq!(seen, ["PROXY: the connection begins with 'G' instead of a PROXY header"]);
     assert!(!open);
 }
 

@@ -144,28 +144,28 @@ fn k03_values_of_unknown_length_are_given_when_their_end_came() {
 #[test]
 fn k03_what_is_no_value_is_an_error_that_quotes_it() {
     let cases = [
-        ("hello\r\n", "RESP: 'h' begins no value"),
-        ("\r\n", "RESP: '\\r' begins no value"),
-        (":\r\n", "RESP: '' is no integer"),
-        (":1x\r\n", "RESP: '1x' is no integer"),
-        (":9223372036854775808\r\n", "RESP: '9223372036854775808' is no integer"),
-        (":-\r\n", "RESP: '-' is no integer"),
-        (",1,5\r\n", "RESP: '1,5' is no double"),
-        (",infinity\r\n", "RESP: 'infinity' is no double"),
-        (",\r\n", "RESP: '' is no double"),
-        ("(1.5\r\n", "RESP: '1.5' is no big number"),
-        ("(\r\n", "RESP: '' is no big number"),
-        ("#x\r\n", "RESP: 'x' is no boolean"),
-        ("_x\r\n", "RESP: 'x' is no null"),
-        ("$-2\r\n", "RESP: '-2' is no length"),
-        ("$+2\r\n", "RESP: '+2' is no length"),
-        ("$\r\n", "RESP: '' is no length"),
-        ("*-2\r\n", "RESP: '-2' is no number of values"),
-        ("%-1\r\n", "RESP: '-1' is no number of values"),
-        (">?\r\n", "RESP: '?' is no number of values"),
-        ("!-1\r\n", "RESP: '-1' is no length"),
-        ("=3\r\nabc\r\n", "RESP: 'abc' is no verbatim string"),
-        ("=5\r\ntxt-a\r\n", "RESP: 'txt-a' is no verbatim string"),
+        ("hello\r\n", "RESP: 'h' is not the type of a value"),
+        ("\r\n", "RESP: '\\r' is not the type of a value"),
+        (":\r\n", "RESP: expected integer, found ''"),
+        (":1x\r\n", "RESP: expected integer, found '1x'"),
+        (":9223372036854775808\r\n", "RESP: expected integer, found '9223372036854775808'"),
+        (":-\r\n", "RESP: expected integer, found '-'"),
+        (",1,5\r\n", "RESP: expected double, found '1,5'"),
+        (",infinity\r\n", "RESP: expected double, found 'infinity'"),
+        (",\r\n", "RESP: expected double, found ''"),
+        ("(1.5\r\n", "RESP: expected big number, found '1.5'"),
+        ("(\r\n", "RESP: expected big number, found ''"),
+        ("#x\r\n", "RESP: expected boolean, found 'x'"),
+        ("_x\r\n", "RESP: expected null, found 'x'"),
+        ("$-2\r\n", "RESP: expected length, found '-2'"),
+        ("$+2\r\n", "RESP: expected length, found '+2'"),
+        ("$\r\n", "RESP: expected length, found ''"),
+        ("*-2\r\n", "RESP: expected number of values, found '-2'"),
+        ("%-1\r\n", "RESP: expected number of values, found '-1'"),
+        (">?\r\n", "RESP: expected number of values, found '?'"),
+        ("!-1\r\n", "RESP: expected length, found '-1'"),
+        ("=3\r\nabc\r\n", "RESP: expected verbatim string, found 'abc'"),
+        ("=5\r\ntxt-a\r\n", "RESP: expected verbatim string, found 'txt-a'"),
         ("+a\rb\r\n", "RESP: a line does not end with \\r\\n"),
         ("+a\n", "RESP: a line does not end with \\r\\n"),
         ("$1\r\nab\r\n", "RESP: a bulk string does not end with \\r\\n"),
@@ -190,42 +190,39 @@ fn k03_what_is_no_value_is_an_error_that_quotes_it() {
 #[test]
 fn k03_every_limit_is_an_error_that_names_it() {
     let cases = [
-        ("$17\r\n", "RESP: a bulk string is longer than the 16 bytes it may have"),
-        (
-            "+1234567890123456789012345678901",
-            "RESP: a line is longer than the 30 bytes it may have",
-        ),
-        ("$1234567890123456789012345", "RESP: a line is longer than the 24 bytes it may have"),
-        ("$9999999999999999999\r\n", "RESP: '9999999999999999999' is no length"),
-        ("*8\r\n", "RESP: a message has 9 values or more, and may have 8"),
+        ("$17\r\n", "RESP: a bulk string is longer than 16 bytes"),
+        ("+1234567890123456789012345678901", "RESP: a line is longer than 30 bytes"),
+        ("$1234567890123456789012345", "RESP: a line is longer than 24 bytes"),
+        ("$9999999999999999999\r\n", "RESP: expected length, found '9999999999999999999'"),
+        ("*8\r\n", "RESP: a message has at least 9 values; at most 8 are allowed"),
         (
             "*9223372036854775807\r\n",
-            "RESP: a message has 9223372036854775808 values or more, and may have 8",
+            "RESP: a message has at least 9223372036854775808 values; at most 8 are allowed",
         ),
         (
             "%9223372036854775807\r\n",
-            "RESP: a message has 18446744073709551615 values or more, and may have 8",
+            "RESP: a message has at least 18446744073709551615 values; at most 8 are allowed",
         ),
         ("*1\r\n*1\r\n*1\r\n*1\r\n", "RESP: values are nested more than 3 deep"),
         (
             "*?\r\n:1\r\n:2\r\n:3\r\n:4\r\n:5\r\n:6\r\n:7\r\n:8\r\n",
-            "RESP: a message has 9 values or more, and may have 8",
+            "RESP: a message has at least 9 values; at most 8 are allowed",
         ),
         (
             "|0\r\n|0\r\n|0\r\n|0\r\n|0\r\n|0\r\n|0\r\n|0\r\n|0\r\n",
-            "RESP: a message has 9 values or more, and may have 8",
+            "RESP: a message has at least 9 values; at most 8 are allowed",
         ),
         (
             "$?\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n;1\r\na\r\n",
-            "RESP: a message has 9 values or more, and may have 8",
+            "RESP: a message has at least 9 values; at most 8 are allowed",
         ),
         (
             "*3\r\n$16\r\n1234567890123456\r\n$16\r\n1234567890123456\r\n$16\r\n",
-            "RESP: a message is longer than the 64 bytes it may have",
+            "RESP: a message is longer than 64 bytes",
         ),
         (
             "*4\r\n+12345678901234567\r\n+12345678901234567\r\n+123456789012345678\r\n",
-            "RESP: a message is longer than the 64 bytes it may have",
+            "RESP: a message is longer than 64 bytes",
         ),
     ];
     for (wire, error) in cases {
@@ -258,7 +255,7 @@ fn k03_nothing_is_nested_deeper_than_a_stack_allows() {
 
 #[test]
 fn k03_a_message_that_the_end_of_the_stream_cuts_off_is_an_error() {
-    let cut_off = "RESP: the stream ended in the middle of a message, after 8 bytes of it";
+    let cut_off = "RESP: the stream ended after 8 bytes of an incomplete message";
     verify(small()).gives("+a\r\n*2\r\n:1\r\n", [simple("a")]).fails_at_end(cut_off).verify();
     verify(small()).gives("+a\r\n", [simple("a")]).verify();
 }
@@ -288,7 +285,7 @@ fn k03_values_that_resp2_does_not_have_are_written_as_the_nearest_it_has() {
 #[test]
 fn k03_what_would_not_be_read_as_the_same_value_is_not_written() {
     let mut channel = writer(RespEncoder::new(RespVersion::Resp3));
-    let misplaced = "RESP: a simple string or error with a line end in it";
+    let misplaced = "RESP: a simple string or error contains a line end";
     for value in [simple("a\nb"), RespValue::error("ERR \r"), RespValue::Array(vec![simple("\n")])]
     {
         assert_eq!(write(&mut channel, value).unwrap_err(), misplaced);
@@ -296,7 +293,7 @@ fn k03_what_would_not_be_read_as_the_same_value_is_not_written() {
     let push = RespValue::Array(vec![RespValue::Push(vec![])]);
     assert_eq!(write(&mut channel, push).unwrap_err(), "RESP: a push inside of another value");
     let number = RespValue::BigNumber("12x".into());
-    assert_eq!(write(&mut channel, number).unwrap_err(), "RESP: '12x' is no big number");
+    assert_eq!(write(&mut channel, number).unwrap_err(), "RESP: expected big number, found '12x'");
     assert!(parts(&mut channel).is_empty(), "nothing of them");
 }
 

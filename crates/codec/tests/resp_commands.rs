@@ -36,10 +36,10 @@ fn k03_commands_are_arrays_of_bulk_strings_or_lines_of_words() {
 #[test]
 fn k03_what_is_no_command_is_an_error_that_quotes_it() {
     let cases = [
-        ("*1\r\n:1\r\n", "RESP: an argument of a command begins with ':', and not with '$'"),
-        ("*x\r\n", "RESP: 'x' is no number of arguments"),
-        ("*\r\n", "RESP: '' is no number of arguments"),
-        ("*1\r\n$-1\r\n", "RESP: '-1' is no length"),
+        ("*1\r\n:1\r\n", "RESP: an argument of a command begins with ':' instead of '$'"),
+        ("*x\r\n", "RESP: expected number of arguments, found 'x'"),
+        ("*\r\n", "RESP: expected number of arguments, found ''"),
+        ("*1\r\n$-1\r\n", "RESP: expected length, found '-1'"),
         ("*1\r\n$1\r\nab\r\n", "RESP: a bulk string does not end with \\r\\n"),
         ("*1\n", "RESP: a line does not end with \\r\\n"),
         ("get \"a\r\n", "RESP: unbalanced quotes in an inline command"),
@@ -57,20 +57,17 @@ fn k03_what_is_no_command_is_an_error_that_quotes_it() {
 #[test]
 fn k03_every_limit_of_a_command_is_an_error_that_names_it() {
     let cases = [
-        ("*9\r\n", "RESP: a message has 9 values or more, and may have 8"),
+        ("*9\r\n", "RESP: a message has at least 9 values; at most 8 are allowed"),
         (
             "*9223372036854775807\r\n",
-            "RESP: a message has 9223372036854775807 values or more, and may have 8",
+            "RESP: a message has at least 9223372036854775807 values; at most 8 are allowed",
         ),
-        ("*1\r\n$17\r\n", "RESP: a bulk string is longer than the 16 bytes it may have"),
-        ("*0000000000000000000000000", "RESP: a line is longer than the 24 bytes it may have"),
-        (
-            "123456789012345678901",
-            "RESP: an inline command is longer than the 20 bytes it may have",
-        ),
+        ("*1\r\n$17\r\n", "RESP: a bulk string is longer than 16 bytes"),
+        ("*0000000000000000000000000", "RESP: a line is longer than 24 bytes"),
+        ("123456789012345678901", "RESP: an inline command is longer than 20 bytes"),
         (
             "*4\r\n$16\r\n1234567890123456\r\n$16\r\n1234567890123456\r\n$16\r\n",
-            "RESP: a message is longer than the 64 bytes it may have",
+            "RESP: a message is longer than 64 bytes",
         ),
     ];
     for (wire, error) in cases {
@@ -80,7 +77,7 @@ fn k03_every_limit_of_a_command_is_an_error_that_names_it() {
 
 #[test]
 fn k03_a_command_that_the_end_of_the_stream_cuts_off_is_an_error() {
-    let cut_off = "RESP: the stream ended in the middle of a message, after 8 bytes of it";
+    let cut_off = "RESP: the stream ended after 8 bytes of an incomplete message";
     verify(small())
         .gives("a\r\n*1\r\n$4\r\n", [RespCommand::new(&["a"])])
         .fails_at_end(cut_off)

@@ -62,7 +62,7 @@ fn c15_a_line_that_is_not_text_is_one_error_and_the_next_one_is_read() {
     assert_eq!(texts(&mut channel), ["ab", "cd"]);
     let error = channel.read_error().unwrap();
     assert_eq!(error.to_string(), NotUtf8 { at: 2, length: 4 }.to_string());
-    assert_eq!(error.to_string(), "text of 4 bytes is not UTF-8 from byte 2 on");
+    assert_eq!(error.to_string(), "text of 4 bytes is not valid UTF-8 from byte 2 on");
     assert!(channel.read_error().is_none());
 }
 
@@ -212,7 +212,7 @@ fn c15_lines_are_stages_of_a_chain() {
     assert_eq!((sent(&mut channel), channel.writes()), (String::from("A\nB\n"), 1));
     let errors: Vec<_> = std::iter::from_fn(|| channel.read_error()).collect();
     let said: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["as asked", "text of 1 bytes is not UTF-8 from byte 0 on"]);
+    assert_eq!(said, ["as asked", "text of 1 bytes is not valid UTF-8 from byte 0 on"]);
 }
 
 #[test]

@@ -65,9 +65,12 @@ fn k03_redis_cli_is_served_in_both_versions() {
 fn k03_what_is_no_resp_is_answered_with_an_error_and_a_close() {
     let redis = Program::start("redis", &[&0]);
     for (sent, answer) in [
-        ("*1\r\n+PING\r\n", "an argument of a command begins with '+', and not with '$'"),
-        ("PING\r\n*1000000\r\n", "a message has 1000000 values or more, and may have 131072"),
-        ("*1\r\n$9000000\r\n", "a bulk string is longer than the 8388608 bytes it may have"),
+        ("*1\r\n+PING\r\n", "an argument of a command begins with '+' instead of '$'"),
+        (
+            "PING\r\n*1000000\r\n",
+            "a message has at least 1000000 values; at most 131072 are allowed",
+        ),
+        ("*1\r\n$9000000\r\n", "a bulk string is longer than 8388608 bytes"),
     ] {
         let mut client = redis.connect();
         client.write_all(sent.as_bytes()).unwrap();

@@ -1,8 +1,8 @@
-//! Frames that end with a delimiter out of a stream of bytes (K02).
+//! Decodes frames that end with a delimiter (K02).
 //!
-//! 1. No byte is looked at twice but the last few of what was there before, which may begin a delimiter.
-//! 2. Of a frame beyond the limit everything but those few bytes is thrown away as it comes; it is one error, and the
-//!    next frame is given as any other.
+//! 1. No byte is scanned twice, except the last few of the previous read, which may begin a delimiter.
+//! 2. A frame beyond the limit is discarded as it arrives, except for those few bytes. It is one error, and the next
+//!    frame is decoded normally.
 
 use std::mem;
 
@@ -15,7 +15,7 @@ use crate::frame::error::FrameError;
 
 const CODEC: &str = "delimiter";
 
-/// Gives the frames of a stream that end with a delimiter, as parts of what was read. Made by [`Delimiters::decoder`].
+/// Decodes frames that end with a delimiter, as slices of the read buffer. Created by [`Delimiters::decoder`].
 ///
 /// ```
 /// use waterwheel_codec::{Delimiters, FrameError};
@@ -24,7 +24,7 @@ const CODEC: &str = "delimiter";
 /// let decoder = Delimiters::new(["--\r\n"]).max_frame(8).decoder()?;
 /// DecoderVerifier::new(move || decoder.clone())
 ///     .gives(b"a--\n--\r\n", ["a--\n".into()])
-///     .fails(b"123456789--\r\n", "delimiter: a frame has 9 bytes, and may have 8")
+///     .fails(b"123456789--\r\n", "delimiter: a frame has 9 bytes; at most 8 are allowed")
 ///     .gives(b"--\r\n", ["".into()])
 ///     .gives(b"half-", [])
 ///     .fails_at_end(FrameError::CutOff { codec: "delimiter", unread: 5 })
@@ -38,9 +38,9 @@ pub struct DelimiterDecoder {
     keep: bool,
     fail_fast: bool,
     give_unfinished: bool,
-    /// No delimiter ends within so many bytes at the front.
+    /// Bytes at the front in which no delimiter ends.
     searched: usize,
-    /// The frame is too long, and so many bytes of it are gone.
+    /// Discarded bytes of a frame that is too long; `None` otherwise.
     discarded: Option<u64>,
 }
 
@@ -57,10 +57,10 @@ impl DelimiterDecoder {
         }
     }
 
-    /// Takes the next frame from the front of `buf`, if its delimiter is there.
+    /// Removes the next frame from the front of `buf` if its delimiter has arrived.
     ///
     /// # Errors
-    /// The frame is too long. What is there of it is consumed.
+    /// The frame is too long. The bytes that have arrived are consumed.
     #[inline]
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
         let Some(DelimiterMatch { start, end }) = self.search.find(buf, self.searched) else {
@@ -79,9 +79,9 @@ impl DelimiterDecoder {
         Ok(Some(frame))
     }
 
-    /// The frame is not over.
+    /// Handles a frame whose delimiter has not arrived.
     fn go_on(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
-        // The last bytes may be the beginning of a delimiter.
+        // The last bytes may begin a delimiter.
         let certain = buf.len().saturating_sub(self.search.longest() - 1);
         let before = self.discarded;
         if before.is_some() || certain > self.limit {
@@ -115,14 +115,14 @@ impl Decoder for DelimiterDecoder {
         self.next_frame(buf).map_err(Error::new)
     }
 
-    /// A frame that may become whole, and what may be the beginning of its delimiter.
+    /// Bounds the unread bytes: a frame of maximum length and the start of its delimiter.
     fn max_unread(&self) -> usize {
         self.limit.saturating_add(self.search.longest() - 1)
     }
 
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let frame = self.decode(buf)?;
-        // A frame that was told to be too long may have taken its end: then others follow.
+        // After an error was reported before the end of a frame, complete frames may follow.
         if frame.is_some() || self.search.find(buf, self.searched).is_some() {
             return Ok(frame);
         }

@@ -1,4 +1,4 @@
-//! Bytes into frames that end with a delimiter (K02).
+//! Writes frames that end with a delimiter (K02).
 
 use bytes::{BufMut, Bytes};
 use waterwheel_channel::{
@@ -10,10 +10,10 @@ use crate::frame::delimiter_options::{DelimiterMatch, DelimiterSearch};
 use crate::frame::error::FrameError;
 use crate::frame::parts::{COPIED, begin_parts};
 
-/// Writes [`Bytes`] with a delimiter behind them. Made by [`Delimiters::encoder`](crate::Delimiters::encoder); other
-/// messages pass.
+/// Writes [`Bytes`] followed by a delimiter. Created by [`Delimiters::encoder`](crate::Delimiters::encoder); other
+/// messages are passed on.
 ///
-/// A message that would not be read as that one message is an error of its write.
+/// The write of a message that contains a delimiter fails.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -30,7 +30,7 @@ use crate::frame::parts::{COPIED, begin_parts};
 /// let refused = channel.write_outbound(Bytes::from_static(b"two;three")).join();
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "delimiter: a message of 9 bytes has a delimiter in it, ending at byte 4"
+///     "delimiter: a message of 9 bytes contains a delimiter, ending at byte 4"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -39,7 +39,7 @@ pub struct DelimiterEncoder {
     limit: usize,
     delimiter: Bytes,
     search: DelimiterSearch,
-    /// The end of a message and its delimiter, to look for others there.
+    /// Scratch buffer: the end of a message and its delimiter, to search for an overlapping delimiter.
     seam: Vec<u8>,
     buffer: EncodeBuffer,
 }
@@ -50,7 +50,7 @@ impl DelimiterEncoder {
         Self { limit, delimiter: delimiter.into(), search, seam: Vec::new(), buffer }
     }
 
-    /// Checks that a message with the delimiter behind it is read as that message.
+    /// Checks that the message followed by the delimiter is decoded as the same message.
     fn check(&mut self, message: &[u8]) -> Result<(), FrameError> {
         let length = message.len();
         if length > self.limit {

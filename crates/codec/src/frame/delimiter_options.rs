@@ -1,7 +1,7 @@
-//! Describes frames that end with a delimiter (K02).
+//! Options of frames that end with a delimiter (K02).
 //!
-//! A frame ends where the first delimiter ends. If several end at the same byte, such as `\r\n` and `\n`, it is
-//! the longest. That can be said when that byte is there: what follows does not matter, nor how the bytes are cut.
+//! A frame ends where the first delimiter ends. If several end at the same byte, such as `\r\n` and `\n`, the longest one
+//! counts. The decision is final when that byte has arrived, however the stream is split.
 
 use memchr::{memchr, memchr2, memchr3};
 
@@ -10,7 +10,7 @@ use crate::frame::delimiter_encoder::DelimiterEncoder;
 use crate::frame::error::InvalidFrames;
 use crate::frame::length_field::DEFAULT_MAX_FRAME;
 
-/// The shape of frames that end with one of several delimiters; makes a decoder and an encoder.
+/// The layout of frames that end with one of several delimiters. Builds a decoder and an encoder.
 ///
 /// ```
 /// use waterwheel_codec::Delimiters;
@@ -26,7 +26,7 @@ use crate::frame::length_field::DEFAULT_MAX_FRAME;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delimiters {
-    /// In the order they were given. The first is written.
+    /// In the given order. The encoder writes the first.
     delimiters: Vec<Vec<u8>>,
     pub(crate) max_frame: usize,
     pub(crate) keep: bool,
@@ -35,7 +35,7 @@ pub struct Delimiters {
 }
 
 impl Delimiters {
-    /// Describes frames that end with one of these. The encoder writes the first.
+    /// Creates the layout with these delimiters. The encoder writes the first.
     pub fn new<D: AsRef<[u8]>>(delimiters: impl IntoIterator<Item = D>) -> Self {
         Self {
             delimiters: delimiters
@@ -49,46 +49,46 @@ impl Delimiters {
         }
     }
 
-    /// Sets how long a frame may be, its delimiter not counted. Default: [`DEFAULT_MAX_FRAME`].
+    /// Sets the maximum length of a frame without its delimiter. Default: [`DEFAULT_MAX_FRAME`].
     #[must_use]
     pub fn max_frame(mut self, max_frame: usize) -> Self {
         self.max_frame = max_frame;
         self
     }
 
-    /// Gives frames with their delimiters. Default: without.
+    /// Keeps the delimiters in decoded frames. Default: removed.
     #[must_use]
     pub fn keep(mut self) -> Self {
         self.keep = true;
         self
     }
 
-    /// Reports a frame that is too long before its end, and without its length. Default: at its end.
+    /// Reports a frame that is too long as soon as it exceeds the limit, without its length. Default: at its end.
     #[must_use]
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
         self
     }
 
-    /// Gives the last frame also if the stream ends before its delimiter. Default: that is an error.
+    /// Decodes a last frame without a delimiter at the end of the stream. Default: an error.
     #[must_use]
     pub fn give_unfinished(mut self) -> Self {
         self.give_unfinished = true;
         self
     }
 
-    /// Makes a decoder of such frames.
+    /// Builds the decoder.
     ///
     /// # Errors
-    /// The delimiters cannot all be found.
+    /// A delimiter is missing, empty, or can never be found.
     pub fn decoder(&self) -> Result<DelimiterDecoder, InvalidFrames> {
         Ok(DelimiterDecoder::new(self, self.search()?))
     }
 
-    /// Makes a handler that writes [`Bytes`](bytes::Bytes) as such frames.
+    /// Builds the handler that writes [`Bytes`](bytes::Bytes) as such frames.
     ///
     /// # Errors
-    /// The delimiters cannot all be found.
+    /// A delimiter is missing, empty, or can never be found.
     pub fn encoder(&self) -> Result<DelimiterEncoder, InvalidFrames> {
         let search = self.search()?;
         Ok(DelimiterEncoder::new(self.max_frame, self.delimiters[0].clone(), search))
@@ -115,9 +115,9 @@ impl Delimiters {
 /// Finds delimiters by their last bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct DelimiterSearch {
-    /// The longest first.
+    /// Longest first.
     delimiters: Vec<Vec<u8>>,
-    /// The bytes they end with, each once.
+    /// The last bytes of the delimiters, without duplicates.
     last_bytes: Vec<u8>,
 }
 
@@ -142,7 +142,7 @@ impl DelimiterSearch {
         self.delimiters[0].len()
     }
 
-    /// Returns the first delimiter in `buf` that ends behind the first `searched` bytes.
+    /// Returns the first delimiter in `buf` that ends after the first `searched` bytes.
     #[inline]
     pub(crate) fn find(&self, buf: &[u8], searched: usize) -> Option<DelimiterMatch> {
         let mut from = searched;

@@ -1,62 +1,63 @@
-//! Errors of frames, common to all codecs of frames (K02).
+//! Errors common to the frame codecs (K02).
 
 use std::fmt;
 
-/// Bytes are no frame of a codec, or a message cannot be made one. The first word says which codec.
+/// Invalid input of a frame codec, or a message that cannot be written as a frame. The text begins with the codec's
+/// name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The frame is longer than it may be.
-    #[error("{codec}: a frame has {}, and may have {limit}", Length(*.length, *.limit))]
+    /// The frame exceeds the limit.
+    #[error("{codec}: a frame has {}; at most {limit} are allowed", Length(*.length, *.limit))]
     TooLong {
-        /// Which codec.
+        /// The name of the codec.
         codec: &'static str,
-        /// The bytes of the frame; `None` if that is told before its end.
+        /// The length of the frame; `None` if the error was reported before its end.
         length: Option<u64>,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
     /// The stream ended in the middle of a frame.
-    #[error("{codec}: the stream ended in the middle of a frame, after {unread} bytes of it")]
+    #[error("{codec}: the stream ended after {unread} bytes of an incomplete frame")]
     CutOff {
-        /// Which codec.
+        /// The name of the codec.
         codec: &'static str,
-        /// How many bytes of the frame came.
+        /// Bytes of the frame that arrived.
         unread: usize,
     },
-    /// A message that was to be written contains a delimiter: it would be read as more than one.
-    #[error("delimiter: a message of {length} bytes has a delimiter in it, ending at byte {at}")]
+    /// An outbound message contains a delimiter and would be read as more than one frame.
+    #[error("delimiter: a message of {length} bytes contains a delimiter, ending at byte {at}")]
     EmbeddedDelimiter {
-        /// Where the delimiter ends, counted from 1.
+        /// The end of the delimiter, counted from 1.
         at: usize,
         /// The bytes of the message.
         length: usize,
     },
-    /// A message that was to be written does not have the length that every frame has.
-    #[error("fixed length: a message has {length} bytes, and every frame has {expected}")]
+    /// An outbound message does not have the fixed length.
+    #[error("fixed length: a message has {length} bytes instead of {expected}")]
     WrongLength {
         /// The bytes of the message.
         length: usize,
         /// The bytes of a frame.
         expected: usize,
     },
-    /// A length is written in more than 32 bits. Decoding ends here.
+    /// A varint length has more than 32 bits. Decoding ends.
     #[error("varint: a length has more than 32 bits")]
     LongVarint,
-    /// There is no JSON object or array. Decoding ends here.
-    #[error("JSON: '{}' at byte {at} of a frame, where {expected} is expected", .found.escape_ascii())]
+    /// The input is not a JSON object or array. Decoding ends.
+    #[error("JSON: '{}' at byte {at} of a frame instead of {expected}", .found.escape_ascii())]
     Json {
-        /// The byte that was read.
+        /// The unexpected byte.
         found: u8,
-        /// Where, in the frame; the first byte is 0.
+        /// The position in the frame, counted from 0.
         at: usize,
         /// The syntax that was expected.
         expected: &'static str,
     },
-    /// JSON is nested too deeply. Decoding ends here.
+    /// JSON is nested too deeply. Decoding ends.
     #[error("JSON: a frame is nested more than {limit} deep")]
     TooDeep {
-        /// How deep it may be.
+        /// The maximum depth.
         limit: usize,
     },
 }
@@ -72,14 +73,14 @@ impl fmt::Display for Length {
     }
 }
 
-/// The options of a codec of frames do not fit each other.
+/// Invalid options of a frame codec.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidFrames {
-    /// There is no delimiter, or an empty one: frames would have no end, or nothing in them.
-    #[error("delimiter: there is no delimiter, or an empty one")]
+    /// No delimiter was given, or an empty one.
+    #[error("delimiter: no delimiter was given, or an empty one")]
     NoDelimiter,
-    /// A delimiter is never found, because another one is found in it before its end.
+    /// A delimiter can never be found, because another one ends inside of it.
     #[error(
         "delimiter: '{}' is never found, because '{}' ends inside of it",
         .delimiter.escape_ascii(), .inside.escape_ascii()
@@ -87,10 +88,10 @@ pub enum InvalidFrames {
     Unreachable {
         /// The delimiter.
         delimiter: Vec<u8>,
-        /// The one inside of it.
+        /// The delimiter inside of it.
         inside: Vec<u8>,
     },
-    /// Frames of no bytes would be given forever.
-    #[error("fixed length: a frame of no bytes")]
+    /// Frames of zero bytes would be decoded forever.
+    #[error("fixed length: the length of a frame must not be zero")]
     NoLength,
 }

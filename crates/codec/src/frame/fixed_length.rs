@@ -1,4 +1,4 @@
-//! Frames that all have the same length (K02).
+//! Frames of a fixed length (K02).
 
 use std::mem;
 
@@ -10,7 +10,7 @@ use waterwheel_executor::Error;
 
 use crate::frame::error::{FrameError, InvalidFrames};
 
-/// Cuts a stream into frames of the same length; as a handler, writes only [`Bytes`] of that length.
+/// Decodes frames of a fixed length. As a handler it refuses to write [`Bytes`] of another length.
 ///
 /// ```
 /// use waterwheel_codec::{FixedLength, FrameError};
@@ -32,10 +32,10 @@ pub struct FixedLength {
 }
 
 impl FixedLength {
-    /// Describes frames of so many bytes.
+    /// Creates the codec for frames of `length` bytes.
     ///
     /// # Errors
-    /// Of no bytes.
+    /// The length is zero.
     pub fn new(length: usize) -> Result<Self, InvalidFrames> {
         if length == 0 { Err(InvalidFrames::NoLength) } else { Ok(Self { length }) }
     }
@@ -53,7 +53,7 @@ impl Decoder for FixedLength {
         self.length
     }
 
-    /// Reports a frame that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a frame.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         match self.decode(buf)? {
             None if !buf.is_empty() => {

@@ -1,11 +1,11 @@
-//! Describes frames that carry their length in a field of fixed size (K01).
+//! Options of frames with a length field (K01).
 //!
 //! ```text
 //!    ◄─ offset ─►◄─ width ─►
 //!   ┌───────────┬──────────┬──────────────────┐
 //!   │ other     │  length  │ the rest         │      frame = length + adjustment + offset + width
 //!   └───────────┴──────────┴──────────────────┘
-//!    ◄──────── strip ──────►                         what is given is the frame without these bytes
+//!    ◄──────── strip ──────►                         the decoder removes these bytes
 //! ```
 
 use bytes::{BufMut, BytesMut};
@@ -13,13 +13,13 @@ use bytes::{BufMut, BytesMut};
 use crate::frame::length_field_decoder::LengthFieldDecoder;
 use crate::frame::length_field_prepender::LengthFieldPrepender;
 
-/// How long a frame may be if nothing else was said: 1 MiB, header included.
+/// Default maximum length of a frame: 1 MiB, header included.
 pub const DEFAULT_MAX_FRAME: usize = 1024 * 1024;
 
-/// The shape of frames with a length field; makes a decoder and a prepender that are inverse to each other.
+/// The layout of frames with a length field. Builds a decoder and a prepender that are inverse to each other.
 ///
-/// The field is big endian, at the front of the frame, counts the bytes behind itself, and is not part of what is
-/// given, unless something else is said. A frame may have [`DEFAULT_MAX_FRAME`] bytes.
+/// By default the field is big-endian, at the front of the frame, counts the bytes after itself, and is removed by the
+/// decoder. A frame has at most [`DEFAULT_MAX_FRAME`] bytes.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -35,7 +35,7 @@ pub const DEFAULT_MAX_FRAME: usize = 1024 * 1024;
 ///     .verify();
 ///
 /// let error = LengthField::new(5).decoder().unwrap_err();
-/// assert_eq!(error.to_string(), "length field: a width of 5 bytes, and 1, 2, 3, 4 or 8 are possible");
+/// assert_eq!(error.to_string(), "length field: a width of 5 bytes; 1, 2, 3, 4 or 8 are supported");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +44,14 @@ pub struct LengthField {
     pub(crate) offset: usize,
     pub(crate) little_endian: bool,
     pub(crate) adjustment: i64,
-    /// Offset and width unless it was set.
+    /// Bytes to remove; `None`: offset plus width.
     strip: Option<usize>,
     pub(crate) max_frame: usize,
     pub(crate) fail_late: bool,
 }
 
 impl LengthField {
-    /// Describes frames that begin with a length of `width` bytes: 1, 2, 3, 4 or 8.
+    /// Creates the layout with a length field of `width` bytes: 1, 2, 3, 4 or 8.
     #[must_use]
     pub const fn new(width: usize) -> Self {
         Self {
@@ -65,63 +65,63 @@ impl LengthField {
         }
     }
 
-    /// Sets how many bytes of a frame come before the field. The prepender fills them with zeros unless it is given
-    /// [others](LengthFieldPrepender::header). Default: none.
+    /// Sets the number of bytes before the field. The prepender fills them with zeros or with
+    /// [given bytes](LengthFieldPrepender::header). Default: 0.
     #[must_use]
     pub const fn offset(mut self, offset: usize) -> Self {
         self.offset = offset;
         self
     }
 
-    /// Reads and writes the field with its least significant byte first. Default: most significant first.
+    /// Makes the field little-endian. Default: big-endian.
     #[must_use]
     pub const fn little_endian(mut self) -> Self {
         self.little_endian = true;
         self
     }
 
-    /// Sets what has to be added to the field's value to get the number of bytes behind the field: negative if it
-    /// counts the header or a part of it, positive if it leaves out something behind it. Default: 0.
+    /// Sets the adjustment: the number of bytes after the field minus the field's value. Negative if the value includes
+    /// header bytes, positive if it omits bytes after the field. Default: 0.
     #[must_use]
     pub const fn adjustment(mut self, adjustment: i64) -> Self {
         self.adjustment = adjustment;
         self
     }
 
-    /// Sets how many bytes at the front of a frame are not given. Default: all up to the end of the field.
+    /// Sets the number of bytes that the decoder removes from the front of a frame. Default: up to the end of the field.
     #[must_use]
     pub const fn strip(mut self, strip: usize) -> Self {
         self.strip = Some(strip);
         self
     }
 
-    /// Sets how long a frame may be, its header included. Default: [`DEFAULT_MAX_FRAME`].
+    /// Sets the maximum length of a frame, header included. Default: [`DEFAULT_MAX_FRAME`].
     #[must_use]
     pub const fn max_frame(mut self, max_frame: usize) -> Self {
         self.max_frame = max_frame;
         self
     }
 
-    /// Reports a frame that is too long when its end has come. Default: as soon as its length is known.
+    /// Reports a frame that is too long at its end. Default: as soon as its length is known.
     #[must_use]
     pub const fn fail_late(mut self) -> Self {
         self.fail_late = true;
         self
     }
 
-    /// Makes a decoder of such frames.
+    /// Builds the decoder.
     ///
     /// # Errors
-    /// The options do not fit each other.
+    /// The options contradict each other.
     pub fn decoder(self) -> Result<LengthFieldDecoder, InvalidLengthField> {
         self.check()?;
         Ok(LengthFieldDecoder::new(self))
     }
 
-    /// Makes a handler that writes [`Bytes`](bytes::Bytes) as such frames.
+    /// Builds the handler that writes [`Bytes`](bytes::Bytes) as such frames.
     ///
     /// # Errors
-    /// The options do not fit each other, or a header is given to the reader: then it is not the prepender's to make.
+    /// The options contradict each other, or the decoder does not remove the header, so the prepender cannot write it.
     pub fn prepender(self) -> Result<LengthFieldPrepender, InvalidLengthField> {
         self.check()?;
         if self.strip_len() != self.header() {
@@ -148,7 +148,7 @@ impl LengthField {
         u64::MAX >> (64 - 8 * self.width)
     }
 
-    /// Returns the value of the field in a frame of which at least the header is there.
+    /// Reads the field of a frame whose header has arrived.
     #[inline]
     pub(crate) fn value(&self, frame: &[u8]) -> u64 {
         let field = &frame[self.offset..self.offset + self.width];
@@ -166,7 +166,7 @@ impl LengthField {
         }
     }
 
-    /// Puts the field with this value, which fits, at the end of `dst`.
+    /// Appends the field to `dst`; the value must fit.
     pub(crate) fn put(&self, value: u64, dst: &mut BytesMut) {
         if self.little_endian {
             dst.put_uint_le(value, self.width);
@@ -195,17 +195,17 @@ impl LengthField {
     }
 }
 
-/// The options of a [`LengthField`] do not fit each other.
+/// Invalid options of a [`LengthField`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum InvalidLengthField {
-    /// The field has a number of bytes that is not supported.
-    #[error("length field: a width of {width} bytes, and 1, 2, 3, 4 or 8 are possible")]
+    /// The width of the field is not supported.
+    #[error("length field: a width of {width} bytes; 1, 2, 3, 4 or 8 are supported")]
     Width {
         /// The number.
         width: usize,
     },
-    /// The header alone is longer than a frame may be.
+    /// The header alone exceeds the maximum length of a frame.
     #[error(
         "length field: {width} bytes at offset {offset} do not fit into a frame of at most \
          {max_frame} bytes"
@@ -215,20 +215,20 @@ pub enum InvalidLengthField {
         offset: usize,
         /// The bytes of the field.
         width: usize,
-        /// How long a frame may be.
+        /// Maximum length of a frame.
         max_frame: usize,
     },
-    /// More bytes are to be stripped than a frame may have.
+    /// More bytes are removed than a frame may have.
     #[error(
         "length field: {strip} bytes cannot be stripped of a frame of at most {max_frame} bytes"
     )]
     Strip {
         /// The bytes to strip.
         strip: usize,
-        /// How long a frame may be.
+        /// Maximum length of a frame.
         max_frame: usize,
     },
-    /// No value of the field would be that of a frame that may be.
+    /// No value of the field describes an allowed frame.
     #[error(
         "length field: with an adjustment of {adjustment} no value of {width} bytes stands for a \
          frame of at most {max_frame} bytes"
@@ -238,10 +238,10 @@ pub enum InvalidLengthField {
         adjustment: i64,
         /// The bytes of the field.
         width: usize,
-        /// How long a frame may be.
+        /// Maximum length of a frame.
         max_frame: usize,
     },
-    /// A prepender cannot make a header that its reader gets as a part of the message.
+    /// The decoder does not remove the whole header, so a prepender cannot write it.
     #[error(
         "length field: a prepender writes the header of {header} bytes, and {strip} bytes are \
          stripped: leave `strip` as it is"
@@ -252,7 +252,7 @@ pub enum InvalidLengthField {
         /// The bytes of the header.
         header: usize,
     },
-    /// The bytes before the field are not as many as the offset says.
+    /// The number of given header bytes differs from the offset.
     #[error("length field: {given} bytes are given for the {offset} before the field")]
     PrependerHeader {
         /// The bytes that were given.

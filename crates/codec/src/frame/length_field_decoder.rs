@@ -1,10 +1,9 @@
-//! Frames with a length field out of a stream of bytes (K01).
+//! Decodes frames with a length field (K01).
 //!
-//! 1. A frame is given as a part of what was read: no copy, and no allocation.
-//! 2. Of a frame beyond the limit nothing is kept: it is skipped as it comes, is one error, and the frame behind it is
-//!    given as any other.
-//! 3. A length that cannot be (a frame that would end inside of its own header, or beyond 64 bits) says nothing about
-//!    where the next frame begins: it is an error, and decoding ends.
+//! 1. A frame is a slice of the read buffer: no copy and no allocation.
+//! 2. A frame beyond the limit is skipped as it arrives. It is one error, and the next frame is decoded normally.
+//! 3. An impossible length (a frame that would end inside its own header, or beyond 64 bits) hides the start of the next
+//!    frame: it is an error, and decoding ends.
 
 use bytes::{Buf, Bytes};
 use waterwheel_channel::Decoder;
@@ -12,13 +11,13 @@ use waterwheel_executor::Error;
 
 use crate::frame::length_field::LengthField;
 
-/// Gives the frames of a stream in which each carries its length. Made by [`LengthField::decoder`].
+/// Decodes frames with a length field. Created by [`LengthField::decoder`].
 ///
 /// ```
 /// use waterwheel_codec::{LengthField, LengthFieldError};
 /// use waterwheel_testkit::decoder_verifier::DecoderVerifier;
 ///
-/// // A byte of type, the length of the body in two bytes, a byte of flags, the body. Frames are given whole.
+/// // A byte of type, the length of the body in two bytes, a byte of flags, the body. Nothing is removed.
 /// let frames = LengthField::new(2).offset(1).adjustment(1).strip(0).max_frame(16);
 /// let decoder = frames.decoder()?;
 /// DecoderVerifier::new(move || decoder.clone())
@@ -34,18 +33,18 @@ pub struct LengthFieldDecoder {
     shape: LengthField,
     header: usize,
     strip: usize,
-    /// The bits that eight bytes have more than the field.
+    /// Unused bits of an eight-byte load of the field.
     others: u32,
-    /// Added to a field's value it gives the length of the frame, modulo 2⁶⁴.
+    /// Added to the field's value gives the length of the frame, modulo 2⁶⁴.
     addend: u64,
-    /// The least value of a frame that may be and has the bytes to strip, and how far others are beyond it at most.
+    /// The smallest valid field value, and the width of the range of valid values above it.
     least: u64,
     span: u64,
-    /// The frame that is being skipped because it is too long.
+    /// The frame that is skipped because it is too long.
     skipping: Option<Skipping>,
 }
 
-/// A frame that is too long: its length, and how much of it is to come.
+/// A frame that is too long: its length, and the bytes still to skip.
 #[derive(Clone, Copy, Debug)]
 struct Skipping {
     length: u64,
@@ -58,17 +57,17 @@ impl LengthFieldDecoder {
         let addend = i128::from(shape.adjustment) + header as i128;
         let value_of =
             |frame: usize| (frame as i128 - addend).clamp(0, i128::from(u64::MAX)) as u64;
-        // No frame is longer than it may be when it has the bytes to strip: that was checked.
+        // Cannot underflow: the options were checked.
         let least = value_of(header.max(strip));
         let span = value_of(shape.max_frame) - least;
         let others = 64 - 8 * shape.width as u32;
         Self { shape, header, strip, others, addend: addend as u64, least, span, skipping: None }
     }
 
-    /// Takes the next frame from the front of `buf`, if all of it is there.
+    /// Removes the next complete frame from the front of `buf`.
     ///
     /// # Errors
-    /// The frame is not one that may be. Where bytes were consumed, the next call goes on behind them.
+    /// The frame is invalid. If bytes were consumed, the next call continues after them.
     #[inline]
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, LengthFieldError> {
         match self.whole(buf) {
@@ -77,11 +76,11 @@ impl LengthFieldDecoder {
         }
     }
 
-    /// Returns the length of the frame at the front if all of it is there, nothing is wrong with it, and
-    /// there are eight bytes from its field on.
+    /// Fast path: returns the length of the frame at the front if it is complete and valid and eight bytes from its field
+    /// on have arrived.
     #[inline(always)]
     fn whole(&self, buf: &[u8]) -> Option<usize> {
-        // The field and what is behind it, at once; the others are shifted away.
+        // Loads the field and the bytes after it at once; the excess bits are shifted out.
         let eight = u64::from_le_bytes(*buf.get(self.shape.offset..)?.first_chunk()?);
         let ordered =
             if self.shape.little_endian { eight << self.others } else { eight.swap_bytes() };
@@ -98,7 +97,7 @@ impl LengthFieldDecoder {
         frame
     }
 
-    /// Does the same for everything else: frames that are short, cut off, or wrong.
+    /// Slow path: frames that are short, incomplete or invalid.
     fn other(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, LengthFieldError> {
         if self.skipping.is_some() {
             return self.skip(buf);
@@ -167,7 +166,7 @@ fn decode_other(decoder: &mut LengthFieldDecoder, buf: &mut Bytes) -> Result<Opt
 impl Decoder for LengthFieldDecoder {
     type Out = Bytes;
 
-    // A call costs as much as what it does.
+    // Inlined: a call would cost as much as the body.
     #[inline(always)]
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         match self.whole(buf) {
@@ -180,7 +179,7 @@ impl Decoder for LengthFieldDecoder {
         self.shape.max_frame
     }
 
-    /// Reports a frame that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a frame.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let frame = self.decode(buf)?;
         if frame.is_some() || (buf.is_empty() && self.skipping.is_none()) {
@@ -198,19 +197,19 @@ impl Decoder for LengthFieldDecoder {
     }
 }
 
-/// Bytes are no frame with a length field, or a message cannot be made one.
+/// Invalid input of a length-field decoder, or a message that cannot be written as a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LengthFieldError {
-    /// The frame is longer than it may be. What came of it is skipped.
-    #[error("length field: a frame has {length} bytes, and may have {limit}")]
+    /// The frame exceeds the limit and is skipped.
+    #[error("length field: a frame has {length} bytes; at most {limit} are allowed")]
     TooLong {
         /// The bytes of the frame, its header included.
         length: u64,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
-    /// With the adjustment, the frame would end before its length field does. Decoding ends here.
+    /// With the adjustment, the frame would end before its length field. Decoding ends.
     #[error("length field: a length of {value} with an adjustment of {adjustment} is negative")]
     Negative {
         /// The value of the field.
@@ -218,7 +217,7 @@ pub enum LengthFieldError {
         /// The adjustment.
         adjustment: i64,
     },
-    /// With the adjustment, the length does not fit into 64 bits. Decoding ends here.
+    /// With the adjustment, the length does not fit into 64 bits. Decoding ends.
     #[error("length field: a length of {value} with an adjustment of {adjustment} overflows")]
     Overflow {
         /// The value of the field.
@@ -226,8 +225,8 @@ pub enum LengthFieldError {
         /// The adjustment.
         adjustment: i64,
     },
-    /// The frame has fewer bytes than are to be stripped of it. It is skipped.
-    #[error("length field: a frame has {length} bytes, and {strip} are to be stripped of it")]
+    /// The frame is shorter than the bytes to remove, and is skipped.
+    #[error("length field: a frame has {length} bytes, fewer than the {strip} to strip")]
     ShorterThanStrip {
         /// The bytes of the frame.
         length: usize,
@@ -235,18 +234,18 @@ pub enum LengthFieldError {
         strip: usize,
     },
     /// The stream ended in the middle of a frame.
-    #[error("length field: the stream ended in the middle of a frame, after {unread} bytes of it")]
+    #[error("length field: the stream ended after {unread} bytes of an incomplete frame")]
     CutOff {
-        /// How many bytes of the frame came.
+        /// Bytes of the frame that arrived.
         unread: usize,
     },
-    /// A message is too short, or too long, for a field of this width and adjustment.
+    /// An outbound message is too short or too long for the field's width and adjustment.
     #[error(
         "length field: {length} bytes less an adjustment of {adjustment} are no value of {width} \
          bytes"
     )]
     NoValue {
-        /// The bytes behind the field.
+        /// The bytes after the field.
         length: usize,
         /// The adjustment.
         adjustment: i64,

@@ -1,4 +1,4 @@
-//! Bytes into frames with a length field (K01).
+//! Writes frames with a length field (K01).
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{
@@ -10,9 +10,9 @@ use crate::frame::length_field::{InvalidLengthField, LengthField};
 use crate::frame::length_field_decoder::LengthFieldError;
 use crate::frame::parts::write_frame;
 
-/// Writes [`Bytes`] with their length before them. Made by [`LengthField::prepender`]; other messages pass.
+/// Writes [`Bytes`] after their length. Created by [`LengthField::prepender`]; other messages are passed on.
 ///
-/// A short message is written together with its header, a long one behind it without being copied.
+/// Short messages are copied into one buffer with their header; long ones are not copied.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -30,7 +30,7 @@ use crate::frame::parts::write_frame;
 /// let refused = channel.write_outbound(Bytes::from_static(b"goodbye")).join();
 /// assert_eq!(
 ///     refused.unwrap_err().to_string(),
-///     "length field: a frame has 9 bytes, and may have 8"
+///     "length field: a frame has 9 bytes; at most 8 are allowed"
 /// );
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -47,10 +47,10 @@ impl LengthFieldPrepender {
         Self { shape, header, buffer: EncodeBuffer::default() }
     }
 
-    /// Sets the bytes before the field, as many as its offset says. Default: zeros.
+    /// Sets the bytes before the field; their number is the offset. Default: zeros.
     ///
     /// # Errors
-    /// There are more or fewer of them.
+    /// Their number differs from the offset.
     pub fn header(mut self, header: impl AsRef<[u8]>) -> Result<Self, InvalidLengthField> {
         let header = header.as_ref();
         if header.len() != self.shape.offset {
@@ -61,10 +61,10 @@ impl LengthFieldPrepender {
         Ok(self)
     }
 
-    /// Puts what comes before a message of `length` bytes at the end of `dst`.
+    /// Appends the header of a message of `length` bytes to `dst`.
     ///
     /// # Errors
-    /// The frame would be too long, or its length no value of the field; nothing is put there.
+    /// The frame would be too long, or the field cannot hold its length; nothing is written.
     pub fn put_header(&self, length: usize, dst: &mut BytesMut) -> Result<(), LengthFieldError> {
         put_header(&self.shape, &self.header, length, dst)
     }

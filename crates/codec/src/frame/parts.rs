@@ -1,17 +1,16 @@
-//! Writes a frame that consists of something short that was encoded and a payload that was there already.
+//! Writes a frame of a short encoded header and an existing payload.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{ChannelError, Completion, Ctx, EncodeBuffer, HandlerResult};
 use waterwheel_executor::Error;
 
-/// Up to so many bytes a payload is copied behind what was encoded: that costs less than a part of its own in
-/// the outbound queue and an entry in the kernel's list of buffers.
+/// Payloads up to this size are copied after the header: cheaper than an outbound part and an iovec of their own.
 pub(crate) const COPIED: usize = 512;
 
-/// Writes a payload behind its header, which `head` makes of the payload's length.
+/// Writes a header, which `head` encodes from the payload's length, and the payload.
 ///
-/// A frame in two parts is written as a whole or not at all: from its first part on it cannot be cancelled, and one
-/// that would exceed the hard cap on pending bytes is refused before that.
+/// A frame of two parts is written completely or not at all: it cannot be cancelled after its first part, and a frame
+/// that would exceed the hard cap on pending bytes is refused before.
 pub(crate) fn write_frame(
     ctx: &Ctx<'_>,
     buffer: &mut EncodeBuffer,
@@ -37,10 +36,10 @@ pub(crate) fn write_frame(
     Ok(())
 }
 
-/// Prepares to write `size` bytes in several parts. Returns `false` if the write was cancelled before.
+/// Prepares a write of `size` bytes in several parts. Returns false if the write was cancelled.
 ///
 /// # Errors
-/// Fails if this many bytes would exceed the hard cap: one part might be accepted, and another not.
+/// The bytes would exceed the hard cap: one part might be accepted and another refused.
 pub(crate) fn begin_parts(
     ctx: &Ctx<'_>,
     done: &mut Completion,

@@ -1,6 +1,6 @@
-//! Frames with their length before them as a varint of 32 bits, as Protocol Buffers delimit messages (K02).
+//! Frames with a 32-bit varint length, as Protocol Buffers delimit messages (K02).
 //!
-//! A varint has seven bits of the number in each byte, the lowest first; the highest bit says that another byte follows.
+//! A varint has seven bits of the number in each byte, lowest first; the highest bit is set if another byte follows.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use waterwheel_channel::{
@@ -11,15 +11,15 @@ use waterwheel_executor::Error;
 use crate::frame::error::FrameError;
 use crate::frame::parts::write_frame;
 
-/// More bytes than these 32 bits never take.
+/// Maximum number of bytes of a 32-bit varint.
 const LONGEST: usize = 5;
 
 const CODEC: &str = "varint";
 
-/// Gives frames that have their length before them as a varint, as parts of what was read.
+/// Decodes frames with a varint length, as slices of the read buffer.
 ///
-/// A frame beyond the limit is skipped as it comes, is one error, and the next is given as any other. A length of more
-/// than 32 bits ends the decoding.
+/// A frame beyond the limit is skipped as it arrives; it is one error, and the next frame is decoded normally. A length
+/// of more than 32 bits ends the decoding.
 ///
 /// ```
 /// use waterwheel_codec::{FrameError, VarintDecoder};
@@ -35,21 +35,21 @@ const CODEC: &str = "varint";
 #[derive(Clone, Debug)]
 pub struct VarintDecoder {
     limit: usize,
-    /// Bytes still to be skipped of a frame that is too long.
+    /// Bytes still to skip of a frame that is too long.
     skip: usize,
 }
 
 impl VarintDecoder {
-    /// Makes a decoder of frames of up to so many bytes, their lengths not counted.
+    /// Creates a decoder for frames of at most `max_frame` bytes, without the length.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, skip: 0 }
     }
 
-    /// Takes the next frame from the front of `buf`, if all of it is there.
+    /// Removes the next complete frame from the front of `buf`.
     ///
     /// # Errors
-    /// The frame is too long, and what is there of it is consumed; or there is no length, and nothing is consumed.
+    /// The frame is too long: the bytes that have arrived are consumed. Or the length is invalid: nothing is consumed.
     #[inline]
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
         if self.skip > 0 {
@@ -79,7 +79,7 @@ impl VarintDecoder {
     }
 }
 
-/// Returns the varint at the front and how many bytes it has, or `None` if not all of it is there.
+/// Parses the varint at the front. Returns it with its size, or `None` if it is incomplete.
 #[inline]
 fn read(buf: &[u8]) -> Result<Option<(u32, usize)>, FrameError> {
     let mut value = 0;
@@ -107,7 +107,7 @@ impl Decoder for VarintDecoder {
         self.limit.saturating_add(LONGEST)
     }
 
-    /// Reports a frame that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a frame.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let before = buf.len();
         let frame = self.decode(buf)?;
@@ -120,7 +120,7 @@ impl Decoder for VarintDecoder {
     }
 }
 
-/// Writes [`Bytes`] with their length before them as a varint; other messages pass. A long message is not copied.
+/// Writes [`Bytes`] after their length as a varint; other messages are passed on. Long messages are not copied.
 ///
 /// ```
 /// use bytes::Bytes;

@@ -1,9 +1,9 @@
-//! CRC32c (Castagnoli), which a PROXY header may carry of itself.
+//! CRC32c (Castagnoli), the optional checksum of a PROXY header.
 
 /// The polynomial, lowest bit first.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-/// Returns the checksum of these bytes. Bit by bit: a header is short, and there is one for each connection.
+/// Returns the checksum of these bytes, computed bit by bit: there is one short header per connection.
 pub(super) fn crc32c(bytes: impl IntoIterator<Item = u8>) -> u32 {
     let mut crc = !0u32;
     for byte in bytes {

@@ -1,4 +1,4 @@
-//! PROXY headers out of a stream of bytes.
+//! Decodes PROXY headers from a byte stream.
 
 use std::mem;
 
@@ -11,11 +11,10 @@ use super::header::ProxyHeader;
 use super::{version1, version2};
 use crate::quoted::Quoted;
 
-/// How long a header may be if nothing else was said: more than the entries that proxies are known to send.
+/// Default maximum length of a header; more than known proxies send.
 const DEFAULT_MAX_HEADER: usize = 4 * 1024;
 
-/// Takes PROXY headers of either version off the front of a stream. [`ProxyServer`](crate::ProxyServer) takes one, and
-/// does with it what is to be done.
+/// Decodes PROXY headers of both versions. [`ProxyServer`](crate::ProxyServer) is the handler for servers.
 ///
 /// ```
 /// use waterwheel_codec::{ProxyDecoder, ProxyHeader};
@@ -24,7 +23,7 @@ const DEFAULT_MAX_HEADER: usize = 4 * 1024;
 /// let header = ProxyHeader::tcp("[2001:db8::7]:51000".parse()?, "[2001:db8::1]:443".parse()?);
 /// DecoderVerifier::new(ProxyDecoder::new)
 ///     .gives("PROXY TCP6 2001:db8::7 2001:db8::1 51000 443\r\n", [header])
-///     .fails("GET / HTTP/1.1\r\n", "PROXY: a connection begins with 'G', which begins no header")
+///     .fails("GET / HTTP/1.1\r\n", "PROXY: the connection begins with 'G' instead of a PROXY header")
 ///     .verify();
 /// # Ok::<(), std::net::AddrParseError>(())
 /// ```
@@ -34,23 +33,23 @@ pub struct ProxyDecoder {
 }
 
 impl ProxyDecoder {
-    /// Makes a decoder of headers of up to 4 KiB.
+    /// Creates a decoder for headers of up to 4 KiB.
     #[must_use]
     pub fn new() -> Self {
         Self { limit: DEFAULT_MAX_HEADER }
     }
 
-    /// Sets how many bytes a header of version 2 may have; one of version 1 never has more than 107. Default: 4 KiB.
+    /// Sets the maximum length of a version 2 header. Version 1 headers have at most 107 bytes. Default: 4 KiB.
     #[must_use]
     pub fn max_header(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Takes a header off the front of `buf`, if all of it is there.
+    /// Removes a complete header from the front of `buf`.
     ///
     /// # Errors
-    /// There is none at the front. Nothing is consumed.
+    /// The bytes at the front are invalid. Nothing is consumed.
     pub fn next_header(&self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, ProxyError> {
         let begins = if buf.first() == version1::PREFIX.first() {
             version1::PREFIX
@@ -93,7 +92,7 @@ impl Decoder for ProxyDecoder {
         self.limit.max(version1::MAX_LINE)
     }
 
-    /// Reports a header that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a header.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, Error> {
         match self.decode(buf)? {
             None if !buf.is_empty() => {

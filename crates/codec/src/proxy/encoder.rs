@@ -1,4 +1,4 @@
-//! PROXY headers into a stream of bytes.
+//! Encodes PROXY headers.
 
 use bytes::BytesMut;
 use waterwheel_channel::{Encoder, HandlerResult};
@@ -6,7 +6,8 @@ use waterwheel_executor::Error;
 
 use super::header::ProxyHeader;
 
-/// Writes a [`ProxyHeader`]: what a proxy sends first, in its `on_active`. Other messages pass, so it may stay.
+/// Encodes a [`ProxyHeader`], which a proxy writes first, in `on_active`. Other messages are passed on, so the encoder may
+/// stay in the pipeline.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -27,9 +28,9 @@ use super::header::ProxyHeader;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyEncoder {
-    /// As a line of text.
+    /// Version 1, a line of text.
     V1,
-    /// In binary form.
+    /// Version 2, binary.
     V2,
 }
 

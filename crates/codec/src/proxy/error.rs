@@ -2,54 +2,56 @@
 
 use crate::quoted::Quoted;
 
-/// A connection does not begin with a PROXY header, or a header cannot be written.
+/// A missing or invalid PROXY header, or a header that cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProxyError {
-    /// The first bytes are none of a header.
-    #[error("PROXY: a connection begins with {found}, which begins no header")]
+    /// The first bytes are not a PROXY header.
+    #[error("PROXY: the connection begins with {found} instead of a PROXY header")]
     NoHeader {
-        /// The bytes up to the first that is wrong.
+        /// The bytes up to the first wrong one.
         found: Quoted,
     },
-    /// A part of a header is not what it should be.
-    #[error("PROXY: {found} is no {expected}")]
+    /// A field of the header is malformed.
+    #[error("PROXY: expected {expected}, found {found}")]
     Malformed {
         /// The syntax that was expected.
         expected: &'static str,
-        /// The beginning of what is there.
+        /// The first bytes found instead.
         found: Quoted,
     },
-    /// A header is longer than it may be.
-    #[error("PROXY: a header has more than {limit} bytes, which it may have")]
+    /// The header exceeds the limit.
+    #[error("PROXY: a header is longer than the limit of {limit} bytes")]
     TooLong {
-        /// How many bytes it may have.
+        /// The limit in bytes.
         limit: usize,
     },
-    /// The checksum in a header is not that of its bytes.
-    #[error("PROXY: the checksum of a header is {expected:#010x}, and it says {found:#010x}")]
+    /// The checksum in the header does not match its bytes.
+    #[error(
+        "PROXY: checksum mismatch: the header says {found:#010x}, its bytes have {expected:#010x}"
+    )]
     Checksum {
-        /// The checksum of its bytes.
+        /// The checksum of the bytes.
         expected: u32,
-        /// The one in it.
+        /// The checksum in the header.
         found: u32,
     },
     /// The stream ended in the middle of a header.
-    #[error("PROXY: the stream ended in the middle of a header, after {unread} bytes of it")]
+    #[error("PROXY: the stream ended after {unread} bytes of an incomplete header")]
     CutOff {
-        /// How many bytes of it came.
+        /// Bytes of it that arrived.
         unread: usize,
     },
     /// The peer is not trusted to send a PROXY header.
-    #[error("PROXY: {peer} is not trusted to say whom it speaks for")]
+    #[error("PROXY: {peer} is not trusted to send PROXY headers")]
     Untrusted {
-        /// Its address.
+        /// The address of the peer.
         peer: String,
     },
-    /// A header cannot be written in this version.
-    #[error("PROXY: version {version} has no {what}")]
+    /// This version cannot express the header.
+    #[error("PROXY: version {version} does not support {what}")]
     NotWritten {
-        /// Which version.
+        /// The version.
         version: u8,
         /// The feature that this version lacks.
         what: &'static str,

@@ -1,4 +1,4 @@
-//! The PROXY header: what a proxy says about a connection.
+//! The PROXY header: the addresses of a proxied connection and further entries.
 
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use super::{version1, version2};
 
 /// A PROXY header: the addresses of the client's connection, and entries of other types.
 ///
-/// As a user event it tells the handlers behind a [`ProxyServer`](crate::ProxyServer).
+/// [`ProxyServer`](crate::ProxyServer) fires it as a user event.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -28,9 +28,9 @@ use super::{version1, version2};
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProxyHeader {
-    /// The connection is the proxy's own, for a health check for instance. Version 1 has no such thing.
+    /// True if the proxy opened the connection for itself (LOCAL), for instance for a health check. Not in version 1.
     pub is_local: bool,
-    /// The addresses; `None` if the connection is the proxy's own, or if it does not know them.
+    /// The addresses; `None` for a LOCAL connection, or if the proxy does not know them.
     pub addresses: Option<ProxyAddresses>,
     /// Further entries (TLVs). Version 1 has none.
     pub tlvs: Vec<ProxyTlv>,
@@ -45,7 +45,7 @@ pub enum ProxyAddresses {
         source: SocketAddr,
         /// The address that the client connected to.
         destination: SocketAddr,
-        /// By UDP, and not by TCP.
+        /// True for UDP, false for TCP.
         is_datagram: bool,
     },
     /// Unix sockets.
@@ -54,26 +54,26 @@ pub enum ProxyAddresses {
         source: UnixAddress,
         /// The address that the client connected to.
         destination: UnixAddress,
-        /// By datagrams, and not by a stream.
+        /// True for datagram sockets, false for stream sockets.
         is_datagram: bool,
     },
 }
 
 impl ProxyHeader {
-    /// Says that a TCP connection came from `source`, and went to `destination`.
+    /// Creates the header of a TCP connection from `source` to `destination`.
     #[must_use]
     pub fn tcp(source: SocketAddr, destination: SocketAddr) -> Self {
         let addresses = ProxyAddresses::Ip { source, destination, is_datagram: false };
         Self { addresses: Some(addresses), ..Self::default() }
     }
 
-    /// Says that the connection is the proxy's own.
+    /// Creates the header of a LOCAL connection.
     #[must_use]
     pub fn local() -> Self {
         Self { is_local: true, ..Self::default() }
     }
 
-    /// Returns the address of whoever connected, if it is told.
+    /// Returns the client's address if the header has one.
     #[must_use]
     pub fn source(&self) -> Option<Address> {
         Some(match self.addresses.as_ref()? {
@@ -88,18 +88,18 @@ impl ProxyHeader {
         self.tlvs.iter().find(|tlv| tlv.kind == kind).map(|tlv| &tlv.value)
     }
 
-    /// Puts the header as a line of version 1 at the end of `dst`. What is the proxy's own or unknown is `UNKNOWN`.
+    /// Appends the header in version 1 to `dst`. LOCAL connections and unknown addresses are written as `UNKNOWN`.
     ///
     /// # Errors
-    /// There is something in it that version 1 does not have; nothing is put there.
+    /// Version 1 cannot express the header; nothing is written.
     pub fn encode_v1(&self, dst: &mut BytesMut) -> Result<(), ProxyError> {
         version1::encode(self, dst)
     }
 
-    /// Puts the header in the binary form of version 2 at the end of `dst`.
+    /// Appends the header in version 2 (binary) to `dst`.
     ///
     /// # Errors
-    /// Addresses are of two families, or an entry or all of them are too long; nothing is put there.
+    /// The two addresses differ in family, or the entries are too long; nothing is written.
     pub fn encode_v2(&self, dst: &mut BytesMut) -> Result<(), ProxyError> {
         version2::encode(self, dst)
     }
@@ -111,7 +111,7 @@ impl Message for ProxyHeader {
     }
 }
 
-/// Returns the address that this field of a header holds: a path up to its first zero, or a name behind one.
+/// Parses a Unix address field: a path up to the first zero byte, or an abstract name after a leading one.
 pub(super) fn unix_address(field: &[u8]) -> UnixAddress {
     let end = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     match field {
@@ -124,7 +124,7 @@ pub(super) fn unix_address(field: &[u8]) -> UnixAddress {
     }
 }
 
-/// Returns the bytes of a field of a header that holds this address, without the zeros behind them.
+/// Returns the bytes of a Unix address field without the zero padding.
 pub(super) fn unix_field(address: &UnixAddress) -> Vec<u8> {
     match address {
         UnixAddress::Path(path) => path.as_os_str().as_bytes().to_vec(),

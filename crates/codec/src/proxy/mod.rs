@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy says about a connection before its bytes (K04).
+//! The PROXY protocol, versions 1 and 2: a header with the client's address at the start of a connection (K04).
 //!
 //! ```text
 //!   Bytes ──► ProxyServer ──Bytes──► the protocol behind the proxy

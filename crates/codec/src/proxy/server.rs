@@ -1,4 +1,4 @@
-//! A handler for servers behind a proxy.
+//! The handler for servers behind a proxy that sends PROXY headers.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,17 +14,17 @@ use super::decoder::ProxyDecoder;
 use super::error::ProxyError;
 use super::header::ProxyHeader;
 
-/// Takes the PROXY header with which every connection begins, of either version, and leaves the pipeline.
+/// Decodes the PROXY header at the start of a connection (both versions), then removes itself from the pipeline.
 ///
-/// The channel's peer address becomes the one that is told, and the [`ProxyHeader`] is fired as a user event before the
-/// first byte behind it. A peer that is not trusted, and a connection that begins otherwise, is an error inward, and
-/// the channel is closed: nothing of it reaches the handlers behind. How long a peer may take is not limited here.
+/// Sets the channel's peer address to the address in the header and fires the [`ProxyHeader`] as a user event before the
+/// first byte after it. An untrusted peer, or a connection without a valid header, is an error (`on_error`), and the
+/// channel is closed: none of its bytes reach the following handlers. There is no time limit for the header.
 ///
 /// ```
 /// use waterwheel_channel::{Address, Edit, PipelineError};
 /// use waterwheel_codec::{LineDecoder, LineEncoder, ProxyServer};
 ///
-/// /// Behind a proxy on this machine.
+/// /// A server behind a proxy on the same machine.
 /// fn speak_lines(edit: &mut Edit<'_>) -> Result<(), PipelineError> {
 ///     let trusted = |peer: Option<&Address>| peer.and_then(Address::ip).is_some_and(|ip| ip.is_loopback());
 ///     edit.add_last("proxy", ProxyServer::new(trusted))?;
@@ -35,24 +35,24 @@ use super::header::ProxyHeader;
 /// ```
 pub struct ProxyServer<T> {
     trusted: T,
-    /// Whether the peer is trusted, once that was asked.
+    /// The answer of `trusted`, after the first call.
     is_trusted: Option<bool>,
     chain: Inbound<Then<Decode<Attempt>, Apply>>,
 }
 
 impl<T: Fn(Option<&Address>) -> bool + 'static> ProxyServer<T> {
-    /// Trusts the peers for which `trusted` says so. A peer may have no address, as clients of Unix sockets do not.
+    /// Creates the handler; `trusted` decides by the peer's address, which clients of Unix sockets do not have.
     pub fn new(trusted: T) -> Self {
         Self::with_decoder(trusted, ProxyDecoder::new())
     }
 
-    /// A server side with a decoder of other limits.
+    /// Replaces the decoder, to change its limits.
     pub fn with_decoder(trusted: T, decoder: ProxyDecoder) -> Self {
         let chain = Inbound(Decode::new(Attempt(decoder)).then(Apply { is_done: false }));
         Self { trusted, is_trusted: None, chain }
     }
 
-    /// Returns whether the peer is trusted. One that is not is told off once.
+    /// True if the peer is trusted. The first call for an untrusted peer fires the error and closes the channel.
     fn check(&mut self, ctx: &Ctx<'_>) -> bool {
         if let Some(is_trusted) = self.is_trusted {
             return is_trusted;
@@ -110,7 +110,7 @@ fn refuse(error: ProxyError, ctx: &Ctx<'_>) {
     ctx.close();
 }
 
-/// A header, or why there is none: an error has to close the channel too.
+/// A header, or the error that closes the channel.
 enum HeaderOutcome {
     Header(ProxyHeader),
     Failed(ProxyError),
@@ -118,7 +118,7 @@ enum HeaderOutcome {
 
 impl Message for HeaderOutcome {}
 
-/// Decodes one header or one failure, which takes all bytes with it.
+/// Decodes one header, or one failure, which consumes all bytes.
 struct Attempt(ProxyDecoder);
 
 impl Attempt {
@@ -152,7 +152,7 @@ impl Decoder for Attempt {
     }
 }
 
-/// Does what a header says.
+/// Applies a header to the channel.
 struct Apply {
     is_done: bool,
 }
@@ -175,7 +175,7 @@ impl Stage for Apply {
                 }
                 ctx.fire_user_event(header);
                 ctx.pipeline().remove(ctx.slot())?;
-                // Whoever asked for one round of reads got nothing of it.
+                // The read round that was requested delivered nothing: request another.
                 if !ctx.is_auto_read() {
                     ctx.read();
                 }

@@ -1,14 +1,14 @@
-//! Entries of a PROXY header besides its addresses: type, length, value.
+//! Type-length-value entries (TLV) of a PROXY header.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::error::ProxyError;
 use crate::quoted::Quoted;
 
-/// The type and the length of an entry.
+/// Length of an entry's type and length fields.
 pub(super) const HEAD: usize = 3;
 
-/// An entry of a PROXY header of version 2: a type and a value.
+/// A TLV entry of a version 2 PROXY header.
 ///
 /// ```
 /// use waterwheel_codec::ProxyTlv;
@@ -18,22 +18,22 @@ pub(super) const HEAD: usize = 3;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyTlv {
-    /// The type: one of the constants, or another.
+    /// The type, such as one of the constants.
     pub kind: u8,
-    /// The value, as it came.
+    /// The raw value.
     pub value: Bytes,
 }
 
 impl ProxyTlv {
-    /// The protocol that was negotiated for the connection (ALPN).
+    /// The negotiated protocol (ALPN).
     pub const ALPN: u8 = 0x01;
-    /// The name of the host that the client asked for (SNI).
+    /// The requested host name (SNI).
     pub const AUTHORITY: u8 = 0x02;
-    /// The CRC32c of the header. The decoder checks it and does not give it; the encoder fills an entry of four bytes.
+    /// The CRC32c of the header. The decoder verifies and removes it; the encoder fills in an entry of four bytes.
     pub const CRC32C: u8 = 0x03;
-    /// Nothing: padding.
+    /// Padding.
     pub const NOOP: u8 = 0x04;
-    /// A name of the connection, up to 128 bytes.
+    /// A unique id of the connection, up to 128 bytes.
     pub const UNIQUE_ID: u8 = 0x05;
     /// The client's TLS: a byte of flags, four of the result of its verification, and
     /// [entries](Self::parse) of types `0x21` and up.
@@ -41,7 +41,7 @@ impl ProxyTlv {
     /// The network namespace.
     pub const NETNS: u8 = 0x30;
 
-    /// Returns the entries that these bytes are made of.
+    /// Parses entries.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -54,7 +54,7 @@ impl ProxyTlv {
     /// ```
     ///
     /// # Errors
-    /// One of them is longer than what is left.
+    /// An entry is longer than the remaining bytes.
     pub fn parse(mut bytes: Bytes) -> Result<Vec<Self>, ProxyError> {
         let mut entries = Vec::new();
         while !bytes.is_empty() {

@@ -10,13 +10,13 @@ use super::error::ProxyError;
 use super::header::{ProxyAddresses, ProxyHeader};
 use crate::quoted::Quoted;
 
-/// How a line begins.
+/// The prefix of a version 1 header.
 pub(super) const PREFIX: &[u8] = b"PROXY ";
 
-/// The longest line that the specification knows, with its end.
+/// Maximum length of a version 1 header with its line end, by the specification.
 pub(super) const MAX_LINE: usize = 107;
 
-/// Returns the header at the front and its length, or `None` if more has to come.
+/// Parses the header at the front. Returns it with its length, or `None` if it is incomplete.
 pub(super) fn decode(buf: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyError> {
     let seen = &buf[..buf.len().min(MAX_LINE)];
     let Some(end) = memchr(b'\n', seen) else {
@@ -50,7 +50,7 @@ fn parse(fields: &str) -> Option<ProxyHeader> {
     Some(ProxyHeader::tcp(SocketAddr::new(source, from), SocketAddr::new(destination, to)))
 }
 
-/// Digits only, and no zeros before them.
+/// Parses a port: digits only, without leading zeros.
 fn port(text: &str) -> Option<u16> {
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     if digits && (text == "0" || !text.starts_with('0')) { text.parse().ok() } else { None }
@@ -77,7 +77,7 @@ pub(super) fn encode(header: &ProxyHeader, dst: &mut BytesMut) -> Result<(), Pro
         _ => return none("addresses of two families"),
     };
     let (from, to) = (source.port(), destination.port());
-    // Writing to a buffer that grows does not fail.
+    // Writing to a growable buffer cannot fail.
     let _ = write!(dst, "PROXY {family} {} {} {from} {to}\r\n", source.ip(), destination.ip());
     Ok(())
 }

@@ -16,19 +16,19 @@ use crate::quoted::Quoted;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// Up to the end of the length.
+/// Length of the fixed part, up to the length field.
 pub(super) const FIXED: usize = 16;
 
-/// The addresses of Unix sockets are the longest.
+/// Maximum length of the addresses: those of Unix sockets.
 pub(super) const MAX_ADDRESSES: usize = 2 * UNIX;
 
-/// One address of a Unix socket.
+/// Length of one Unix socket address.
 const UNIX: usize = 108;
 
 const LOCAL: u8 = 0x20;
 const PROXY: u8 = 0x21;
 
-/// Returns the header at the front and its length, or `None` if more has to come.
+/// Parses the header at the front. Returns it with its length, or `None` if it is incomplete.
 pub(super) fn decode(
     buf: &Bytes,
     limit: usize,
@@ -45,7 +45,7 @@ pub(super) fn decode(
     if FIXED + length > limit {
         return Err(ProxyError::TooLong { limit });
     }
-    // What belongs to the proxy's own connection, or to no family, is skipped, whatever it is.
+    // LOCAL and AF_UNSPEC: the specification says to skip the rest of the header.
     let skipped = command == LOCAL || addresses == 0;
     if !skipped && length < addresses {
         return Err(malformed("length of these addresses", &fixed[14..]));
@@ -65,7 +65,7 @@ pub(super) fn decode(
     Ok(Some((ProxyHeader { is_local: false, addresses, tlvs }, end)))
 }
 
-/// Returns how long the addresses of this family are, or `None` if there is no such family or transport.
+/// Returns the length of the addresses of this family, or `None` for an unknown family or transport.
 fn addresses_length(family: u8) -> Option<usize> {
     match family {
         0x00 => Some(0),
@@ -76,7 +76,7 @@ fn addresses_length(family: u8) -> Option<usize> {
     }
 }
 
-/// Makes addresses of a family and as many bytes as it has.
+/// Parses the addresses of a family.
 fn addresses_of(family: u8, bytes: &[u8]) -> ProxyAddresses {
     let is_datagram = family & 0x0f == 2;
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
@@ -99,7 +99,7 @@ fn addresses_of(family: u8, bytes: &[u8]) -> ProxyAddresses {
     ProxyAddresses::Ip { source, destination, is_datagram }
 }
 
-/// Checks the checksum, if there is one. It is that of the header with zeros in its place.
+/// Verifies the CRC32c entry if present: the checksum of the header with zeros in its place.
 fn check_sum(header: &[u8], first: usize, tlvs: &[ProxyTlv]) -> Result<(), ProxyError> {
     let mut at = first;
     for tlv in tlvs {
@@ -128,7 +128,7 @@ pub(super) fn encode(header: &ProxyHeader, dst: &mut BytesMut) -> Result<(), Pro
         None => 0,
         Some(some) => put_addresses(some, &mut addresses)?,
     };
-    // Of what has no family a reader skips everything.
+    // A reader skips everything after AF_UNSPEC.
     let tlvs = if family == 0 { &[][..] } else { &header.tlvs[..] };
     let size = |tlv: &ProxyTlv| TLV_HEAD + tlv.value.len();
     let sizes: usize = tlvs.iter().map(size).sum();
@@ -152,7 +152,7 @@ pub(super) fn encode(header: &ProxyHeader, dst: &mut BytesMut) -> Result<(), Pro
     Ok(())
 }
 
-/// Fills in the checksum, if there is an entry for it.
+/// Fills in the CRC32c entry if present.
 fn put_sum(header: &mut [u8], first: usize, tlvs: &[ProxyTlv]) {
     let mut at = first;
     for tlv in tlvs {
@@ -167,7 +167,7 @@ fn put_sum(header: &mut [u8], first: usize, tlvs: &[ProxyTlv]) {
     }
 }
 
-/// Puts addresses at the end of `dst`. Returns their family and transport.
+/// Appends addresses to `dst`. Returns their family and transport.
 fn put_addresses(addresses: &ProxyAddresses, dst: &mut BytesMut) -> Result<u8, ProxyError> {
     let transport = |is_datagram: bool| if is_datagram { 2 } else { 1 };
     match addresses {

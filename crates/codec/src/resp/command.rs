@@ -1,4 +1,4 @@
-//! A command of RESP: its name and its arguments.
+//! RESP commands: a name and arguments.
 
 use std::fmt;
 use std::mem;
@@ -9,12 +9,12 @@ use waterwheel_channel::Message;
 
 use super::value::put_number;
 
-/// As many arguments are kept without an allocation: `SET key value EX 10 NX` has six.
+/// Arguments stored without an allocation: `SET key value EX 10 NX` has six.
 const INLINE: usize = 6;
 
-/// A command: what a client writes and a server reads. Its name is the first argument.
+/// A command: written by clients, read by servers. The name is the first argument.
 ///
-/// A command is kept as on the wire, in one piece, with the positions of its arguments.
+/// A command is stored as its wire bytes, in one buffer, with the positions of its arguments.
 ///
 /// ```
 /// use waterwheel_codec::RespCommand;
@@ -25,7 +25,7 @@ const INLINE: usize = 6;
 /// assert_eq!(command.len(), 3);
 /// assert_eq!(&command[1], b"greeting");
 /// assert_eq!(command.get(3), None);
-/// // To keep: a part of the same piece, or a copy that does not keep the rest of it.
+/// // To store an argument: a slice of the same buffer, or a copy that does not keep the buffer alive.
 /// assert_eq!(command.argument(2).unwrap(), "hello");
 /// ```
 #[derive(Clone, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct RespCommand {
 }
 
 impl RespCommand {
-    /// Makes a command of its name and arguments.
+    /// Creates a command from its name and arguments.
     #[must_use]
     pub fn new<A: AsRef<[u8]>>(arguments: &[A]) -> Self {
         let size: usize = arguments.iter().map(|argument| argument.as_ref().len() + 16).sum();
@@ -56,7 +56,7 @@ impl RespCommand {
         Self { wire, spans }
     }
 
-    /// Returns the command as it is sent.
+    /// Returns the encoded command.
     #[must_use]
     pub fn wire(&self) -> &Bytes {
         &self.wire
@@ -66,19 +66,19 @@ impl RespCommand {
         self.wire
     }
 
-    /// Returns how many arguments it has, its name included.
+    /// Returns the number of arguments, including the name.
     #[must_use]
     pub fn len(&self) -> usize {
         self.spans.len()
     }
 
-    /// Returns whether it has not even a name. A decoder gives no such command.
+    /// True if there is not even a name. Decoders never return such a command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns whether this is its name, in upper or lower case.
+    /// True if this is the name of the command, ignoring case.
     #[must_use]
     pub fn is(&self, name: &str) -> bool {
         self.get(0).is_some_and(|found| found.eq_ignore_ascii_case(name.as_bytes()))
@@ -90,7 +90,7 @@ impl RespCommand {
         self.spans.get(index).map(|span| &self.wire[span])
     }
 
-    /// Returns an argument as a part of what was read: no copy, but it keeps all of that.
+    /// Returns an argument as a slice of the read buffer: no copy, but the whole buffer stays allocated.
     #[must_use]
     pub fn argument(&self, index: usize) -> Option<Bytes> {
         self.spans.get(index).map(|span| self.wire.slice(span))
@@ -106,7 +106,7 @@ impl Index<usize> for RespCommand {
     type Output = [u8];
 
     /// # Panics
-    /// If there are not so many arguments.
+    /// If the command has fewer arguments.
     fn index(&self, index: usize) -> &[u8] {
         match self.get(index) {
             Some(argument) => argument,
@@ -130,7 +130,7 @@ impl fmt::Debug for RespCommand {
     }
 }
 
-/// Where the arguments are in a command.
+/// The positions of the arguments in a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Spans {
     length: usize,

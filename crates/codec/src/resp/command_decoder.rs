@@ -1,4 +1,4 @@
-//! RESP commands out of a stream of bytes.
+//! Decodes RESP commands from a byte stream.
 
 use std::mem;
 
@@ -15,13 +15,13 @@ use super::scan::too_long;
 use super::token::{bulk, integer, line_end, size};
 use crate::quoted::Quoted;
 
-/// The longest line that is a number of arguments or the length of one.
+/// Maximum length of a line with the number of arguments or the length of one.
 const SHORT_LINE: usize = 24;
 
-/// Gives the commands of a stream of RESP: what a server reads. Those that are arrays of bulk strings, as programs send
-/// them, and inline ones, as people type them. Empty ones are passed over.
+/// Decodes the commands of a RESP stream, as a server reads them: arrays of bulk strings, as programs send them, and
+/// inline commands, as people type them. Empty commands are skipped.
 ///
-/// A command of up to six arguments is given without an allocation.
+/// A command of up to six arguments is decoded without an allocation.
 ///
 /// ```
 /// use waterwheel_codec::{RespCommand, RespCommandDecoder, RespLimits};
@@ -30,34 +30,34 @@ const SHORT_LINE: usize = 24;
 /// DecoderVerifier::new(|| RespCommandDecoder::new(RespLimits::default()))
 ///     .gives(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n", [RespCommand::new(&["GET", "a"])])
 ///     .gives(b"set a 'b c'\r\n\r\n", [RespCommand::new(&["set", "a", "b c"])])
-///     .fails(b"*1\r\n:1", "RESP: an argument of a command begins with ':', and not with '$'")
+///     .fails(b"*1\r\n:1", "RESP: an argument of a command begins with ':' instead of '$'")
 ///     .verify();
 /// ```
 #[derive(Clone, Debug, Default)]
 pub struct RespCommandDecoder {
     limits: RespLimits,
-    /// Up to here everything was looked at.
+    /// Bytes scanned completely.
     at: usize,
-    /// Up to here a line end was looked for.
+    /// Bytes searched for a line end.
     searched: usize,
-    /// How many arguments are to come.
+    /// Arguments still to come.
     left: usize,
     spans: Spans,
 }
 
 impl RespCommandDecoder {
-    /// Makes a decoder of commands within these limits.
+    /// Creates a decoder with these limits.
     #[must_use]
     pub fn new(mut limits: RespLimits) -> Self {
         limits.message = limits.message.min(u32::MAX as usize);
         Self { limits, ..Self::default() }
     }
 
-    /// Takes the next command from the front of `buf`, if all of it is there. `None` with bytes consumed: an empty
-    /// command was passed over.
+    /// Removes the next complete command from the front of `buf`. Returns `None` with bytes consumed if it skipped an
+    /// empty command.
     ///
     /// # Errors
-    /// There is no command at the front. Nothing is consumed.
+    /// The bytes at the front are not a command. Nothing is consumed.
     #[inline]
     pub fn next_command(&mut self, buf: &mut Bytes) -> Result<Option<RespCommand>, RespError> {
         let found = match buf.first() {
@@ -83,7 +83,7 @@ impl RespCommandDecoder {
         }
     }
 
-    /// Looks for the end of an array of bulk strings. Returns whether it is there.
+    /// Scans an array of bulk strings. Returns true if it is complete.
     #[inline]
     fn scan(&mut self, buf: &[u8]) -> Result<bool, RespError> {
         if self.at == 0 {
@@ -115,7 +115,7 @@ impl RespCommandDecoder {
         Ok(true)
     }
 
-    /// Returns the number of arguments. Redis takes a negative one for none.
+    /// Returns the number of arguments. A negative number counts as 0, as in Redis.
     fn count(&self, line: &[u8]) -> Result<usize, RespError> {
         let Some(count) = integer(line) else {
             let found = Quoted::new(line);
@@ -162,7 +162,7 @@ impl Decoder for RespCommandDecoder {
         self.limits.message
     }
 
-    /// Reports a command that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a command.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<RespCommand>, Error> {
         let before = buf.len();
         match self.decode(buf)? {

@@ -1,4 +1,4 @@
-//! RESP values out of a stream of bytes.
+//! Decodes RESP values from a byte stream.
 
 use std::mem;
 
@@ -12,10 +12,10 @@ use super::scan::{Scan, ScannedValue};
 use super::token::{AggregateKind, RespToken, token};
 use super::value::RespValue;
 
-/// Gives the values of a stream of RESP2 or RESP3: what a client reads.
+/// Decodes the values of a RESP2 or RESP3 stream, as a client reads them.
 ///
-/// Strings in chunks and values of unknown length are given as if their length had been known. Attributes are given
-/// with the value that follows them.
+/// Streamed strings and aggregates of unknown length are decoded like those of known length. Attributes are part of the
+/// value that follows them.
 ///
 /// ```
 /// use waterwheel_codec::{RespDecoder, RespLimits, RespValue};
@@ -33,7 +33,7 @@ use super::value::RespValue;
 ///     .verify();
 /// ```
 ///
-/// A value that is kept for long keeps what was read with it: copy what is to stay.
+/// A stored value keeps the read buffer alive: copy values that are stored for long.
 #[derive(Clone, Debug, Default)]
 pub struct RespDecoder {
     limits: RespLimits,
@@ -41,16 +41,16 @@ pub struct RespDecoder {
 }
 
 impl RespDecoder {
-    /// Makes a decoder of messages within these limits.
+    /// Creates a decoder with these limits.
     #[must_use]
     pub fn new(limits: RespLimits) -> Self {
         Self { limits, scan: Scan::default() }
     }
 
-    /// Takes the next value from the front of `buf`, if all of it is there.
+    /// Removes the next complete value from the front of `buf`.
     ///
     /// # Errors
-    /// There is no value at the front. Nothing is consumed.
+    /// The bytes at the front are not a value. Nothing is consumed.
     #[inline]
     pub fn next_value(&mut self, buf: &mut Bytes) -> Result<Option<RespValue>, RespError> {
         match self.scan.run(buf, &self.limits) {
@@ -85,7 +85,7 @@ impl Decoder for RespDecoder {
         self.limits.message
     }
 
-    /// Reports a message that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a message.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<RespValue>, Error> {
         match self.decode(buf)? {
             None if !buf.is_empty() => {
@@ -97,7 +97,7 @@ impl Decoder for RespDecoder {
     }
 }
 
-/// Makes values of a message that was found to be complete.
+/// Builds the values of a message that was scanned completely.
 struct ValueBuilder<'a> {
     message: Bytes,
     at: usize,
@@ -105,7 +105,7 @@ struct ValueBuilder<'a> {
 }
 
 impl ValueBuilder<'_> {
-    /// As deep as the values are, which is limited.
+    /// Current nesting depth, bounded by the limits.
     fn value(&mut self) -> Result<RespValue, RespError> {
         let value = match self.token()? {
             RespToken::OpenString => self.chunks()?,
@@ -119,7 +119,7 @@ impl ValueBuilder<'_> {
         Ok(value)
     }
 
-    /// Attributes in a row belong to one value, and are one list.
+    /// Merges consecutive attributes, which belong to the same value.
     fn attributed(&mut self, count: Option<usize>) -> Result<RespValue, RespError> {
         let mut attributes = self.pairs(count)?;
         while self.message.get(self.at) == Some(&b'|') {
@@ -145,7 +145,7 @@ impl ValueBuilder<'_> {
         Ok(pairs)
     }
 
-    /// Takes the end of values whose number was not told, if it is next.
+    /// Consumes the end marker of an aggregate of unknown length if it is next.
     fn closes(&mut self, count: Option<usize>) -> Result<bool, RespError> {
         let closes = count.is_none() && self.message.get(self.at) == Some(&b'.');
         if closes {
@@ -182,11 +182,11 @@ impl ValueBuilder<'_> {
     }
 }
 
-/// The scan has seen a complete message, and its bytes cannot change.
+/// Unreachable: the scan has verified the message, and its bytes cannot change.
 const CHANGED: RespError =
     RespError::Misplaced { what: "a message that changed while it was read" };
 
-/// Makes a value of a token that is one.
+/// Converts a token of a single value.
 fn single(token: RespToken, message: &Bytes) -> Option<RespValue> {
     Some(match token {
         RespToken::Simple(text) => RespValue::Simple(message.slice(text)),

@@ -1,4 +1,4 @@
-//! RESP values and commands into a stream of bytes.
+//! Encodes RESP values and commands.
 
 use bytes::Bytes;
 use waterwheel_channel::{
@@ -10,20 +10,19 @@ use super::command::RespCommand;
 use super::value::RespValue;
 use crate::frame::parts::{COPIED, begin_parts};
 
-/// Which RESP is written. As a message, it sets that for what is written behind it, and is not sent itself.
+/// The RESP version of an encoder. Written as a message, it selects the version for later messages and is not sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RespVersion {
-    /// RESP2: every client begins with it. Values that it lacks are written as the nearest that it has.
+    /// RESP2, with which every client begins. Values of RESP3 are written as their nearest RESP2 equivalent.
     #[default]
     Resp2,
-    /// RESP3: for a client that has sent `HELLO 3`.
+    /// RESP3, for clients that have sent `HELLO 3`.
     Resp3,
 }
 
 impl Message for RespVersion {}
 
-/// Writes [`RespValue`]s and [`RespCommand`]s. Other messages pass, so that bytes that are RESP already can be written as
-/// they are.
+/// Encodes [`RespValue`]s and [`RespCommand`]s. Other messages are passed on, so that encoded RESP can be written too.
 ///
 /// Strings of more than 512 bytes are not copied.
 ///
@@ -51,7 +50,7 @@ pub struct RespEncoder {
 }
 
 impl RespEncoder {
-    /// Makes an encoder of this version. The default is RESP2.
+    /// Creates an encoder of this version. The default is RESP2.
     #[must_use]
     pub fn new(version: RespVersion) -> Self {
         Self { version, buffer: EncodeBuffer::default() }
@@ -66,7 +65,7 @@ impl RespEncoder {
         value.check(true).map_err(Error::new)?;
         let mut in_parts = false;
         let size = value.most_bytes();
-        // A value in which nothing is long is one part, which a cancel takes away as a whole.
+        // A value without long strings is one outbound part, which a cancel removes as a whole.
         if size > COPIED && has_long(value) {
             if !begin_parts(ctx, done, size)? {
                 return Ok(());
@@ -122,7 +121,7 @@ impl Handler for RespEncoder {
     }
 }
 
-/// Returns whether there is a string in it that is not copied.
+/// True if the value contains a string that is written without a copy.
 fn has_long(value: &RespValue) -> bool {
     let pair = |(key, value): &(RespValue, RespValue)| has_long(key) || has_long(value);
     match value {

@@ -2,68 +2,68 @@
 
 use crate::quoted::Quoted;
 
-/// Bytes are no RESP message, one exceeds a limit, or a value cannot be written as one.
+/// Invalid RESP input, an exceeded limit, or a value that cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RespError {
-    /// No type of value begins with this byte.
-    #[error("RESP: {found} begins no value")]
+    /// A value begins with a byte that is not a RESP type.
+    #[error("RESP: {found} is not the type of a value")]
     UnknownType {
         /// The byte.
         found: Quoted,
     },
-    /// An argument of a command is no bulk string.
-    #[error("RESP: an argument of a command begins with {found}, and not with '$'")]
+    /// An argument of a command is not a bulk string.
+    #[error("RESP: an argument of a command begins with {found} instead of '$'")]
     NotBulk {
-        /// Its first byte.
+        /// The first byte of the argument.
         found: Quoted,
     },
-    /// A number, length, boolean or null is not written as one.
-    #[error("RESP: {found} is no {expected}")]
+    /// A number, length, boolean or null is malformed.
+    #[error("RESP: expected {expected}, found {found}")]
     Malformed {
         /// The syntax that was expected.
         expected: &'static str,
-        /// The beginning of what is there.
+        /// The first bytes found instead.
         found: Quoted,
     },
     /// A line or a bulk string does not end with `\r\n`.
     #[error("RESP: a {what} does not end with \\r\\n")]
     NoLineEnd {
-        /// Which.
+        /// The kind of element.
         what: &'static str,
     },
-    /// Something is too long.
-    #[error("RESP: {what} is longer than the {limit} bytes it may have")]
+    /// An element exceeds its limit.
+    #[error("RESP: {what} is longer than {limit} bytes")]
     TooLong {
         /// The kind of element that is too long.
         what: &'static str,
-        /// How many bytes it may have.
+        /// The limit in bytes.
         limit: usize,
     },
     /// A message has too many values.
-    #[error("RESP: a message has {count} values or more, and may have {limit}")]
+    #[error("RESP: a message has at least {count} values; at most {limit} are allowed")]
     TooMany {
-        /// How many it has at least.
+        /// The minimum number of values.
         count: usize,
-        /// How many it may have.
+        /// The limit.
         limit: usize,
     },
     /// Values are nested too deeply.
     #[error("RESP: values are nested more than {limit} deep")]
     TooDeep {
-        /// How deep they may be.
+        /// The maximum depth.
         limit: usize,
     },
-    /// A value stands where it must not.
+    /// A value is not allowed at its place.
     #[error("RESP: {what}")]
     Misplaced {
         /// The reason.
         what: &'static str,
     },
     /// The stream ended in the middle of a message.
-    #[error("RESP: the stream ended in the middle of a message, after {unread} bytes of it")]
+    #[error("RESP: the stream ended after {unread} bytes of an incomplete message")]
     CutOff {
-        /// How many bytes of it came.
+        /// Bytes of it that arrived.
         unread: usize,
     },
 }

@@ -1,9 +1,9 @@
-//! Commands as a line of words, typed by people: `SET greeting "hello, world"`.
+//! Inline commands, as typed by people: `SET greeting "hello, world"`.
 
 use super::error::RespError;
 
-/// Splits a line into words as Redis does: at white space, with `"…"` for escapes and `'…'` for all bytes as they are
-/// but `\'`. Behind a closing quote the word ends.
+/// Splits a line into words as Redis does: at white space; `"…"` with escapes; `'…'` literally but for `\'`. A closing
+/// quote ends the word.
 pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, RespError> {
     let mut words = Vec::new();
     let mut rest = line.trim_ascii_start();

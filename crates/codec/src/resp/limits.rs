@@ -1,6 +1,6 @@
 //! Limits of RESP messages.
 
-/// How large a RESP message may be. What exceeds a limit is an error before it is kept.
+/// Limits of RESP messages. Exceeding one is an error before the bytes are stored.
 ///
 /// ```
 /// use waterwheel_codec::{RespDecoder, RespLimits};
@@ -11,21 +11,20 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RespLimits {
-    /// The bytes of a message with everything in it. Default: 16 MiB.
+    /// Maximum size of a message in bytes. Default: 16 MiB.
     pub message: usize,
-    /// The bytes of one bulk string. Default: 8 MiB.
+    /// Maximum size of a bulk string in bytes. Default: 8 MiB.
     pub bulk: usize,
-    /// The bytes of a simple string, a simple error, a number, or an inline command. Default: 64 KiB, as in Redis.
+    /// Maximum length of a simple string, a simple error, a number or an inline command. Default: 64 KiB, as in Redis.
     pub line: usize,
-    /// The values in a message, at all depths together; the arguments of a command. Default: 131,072.
+    /// Maximum number of values in a message at all depths, or of arguments of a command. Default: 131,072.
     pub elements: usize,
-    /// How many arrays, maps and the like may be within each other; never more than
-    /// [`MAX_DEPTH`](Self::MAX_DEPTH). Default: 32.
+    /// Maximum nesting depth of aggregates, at most [`MAX_DEPTH`](Self::MAX_DEPTH). Default: 32.
     pub depth: usize,
 }
 
 impl RespLimits {
-    /// The deepest nesting there can be: values are made, and dropped, by recursion.
+    /// Upper bound of the nesting depth: values are built and dropped recursively.
     pub const MAX_DEPTH: usize = 128;
 }
 

@@ -5,10 +5,10 @@
 //!   server   Bytes ──► RespCommandDecoder ──RespCommand──► handler ──RespValue──► RespEncoder ──► Bytes
 //! ```
 //!
-//! 1. A message is decoded when it is there as a whole, and everything in it is a part of what was read. Until then
-//!    the decoder remembers how far it has looked: no byte is looked at again, however small the pieces are.
-//! 2. What a peer can make a decoder keep is limited by [`RespLimits`], checked against what is announced before it comes.
-//! 3. Where the next message begins is not known behind an error: each ends the decoding.
+//! 1. A message is decoded when it is complete, and its parts are slices of the read buffer. Until then the decoder
+//!    remembers how far it has scanned: no byte is scanned twice, however small the reads are.
+//! 2. [`RespLimits`] bounds what a peer can make a decoder hold; announced lengths are checked before the bytes arrive.
+//! 3. Every error ends the decoding, because the start of the next message is unknown.
 
 mod command;
 mod command_decoder;

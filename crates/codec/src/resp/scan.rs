@@ -1,8 +1,7 @@
-//! Finds the end of a RESP message without making anything of it.
+//! Finds the end of a RESP message without building values.
 //!
-//! A message may come in thousands of pieces. Values that were made of the first ones would each keep the block alive
-//! that they were read into; so nothing is made until the whole message is in one buffer. The scan goes on where
-//! it stopped.
+//! A message may arrive in thousands of pieces. Values built from the first pieces would each keep a read block alive, so
+//! nothing is built until the whole message is in one buffer. The scan resumes where it stopped.
 
 use super::error::RespError;
 use super::limits::RespLimits;
@@ -10,43 +9,43 @@ use super::token::{AggregateKind, RespToken, token};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
-    /// Up to here everything was looked at.
+    /// Bytes scanned completely.
     at: usize,
-    /// Up to here a line end was looked for.
+    /// Bytes searched for a line end.
     searched: usize,
-    /// How many values there were.
+    /// Values so far.
     elements: usize,
-    /// The values that are not complete, outermost first.
+    /// The incomplete aggregates, outermost first.
     open: Vec<NestingLevel>,
-    /// Attributes came last: a value has to follow.
+    /// True after attributes, which a value must follow.
     attributed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum NestingLevel {
-    /// Values still to come.
+    /// Kind, and elements still to come.
     Counted(AggregateKind, usize),
-    /// Values that have come; an end marker is to come.
+    /// Kind, and elements so far; an end marker follows.
     Streamed(AggregateKind, usize),
     Chunks,
 }
 
-/// A message that is there as a whole.
+/// A complete message.
 pub(super) enum ScannedValue {
     /// A single value.
     Single(RespToken),
-    /// A value with others in it.
+    /// An aggregate.
     Nested,
 }
 
 impl Scan {
-    /// Looks for the end of the message at the front of `buf`. Returns what it is, and its length.
+    /// Scans for the end of the message at the front of `buf`. Returns the message and its length.
     pub(super) fn run(
         &mut self,
         buf: &[u8],
         limits: &RespLimits,
     ) -> Result<Option<(ScannedValue, usize)>, RespError> {
-        // What is beyond the limit is not looked at: what is found does not depend on how the bytes were cut.
+        // Bytes beyond the limit are not scanned, so that the result does not depend on how the stream was split.
         let seen = &buf[..buf.len().min(limits.message)];
         loop {
             let found = token(seen, self.at, &mut self.searched, limits)?;
@@ -63,13 +62,13 @@ impl Scan {
         }
     }
 
-    /// Begins with the next message.
+    /// Resets the scan for the next message.
     pub(super) fn reset(&mut self) {
         (self.at, self.searched, self.elements, self.attributed) = (0, 0, 0, false);
         self.open.clear();
     }
 
-    /// Takes a token into account. Returns whether the message is complete with it.
+    /// Processes a token. Returns true if it completes the message.
     fn step(&mut self, token: &RespToken, limits: &RespLimits) -> Result<bool, RespError> {
         if let Some(NestingLevel::Chunks) = self.open.last() {
             return match token {
@@ -153,7 +152,7 @@ impl Scan {
         Ok(())
     }
 
-    /// A value is complete, and perhaps those around it. Returns whether the message is.
+    /// Completes a value and the aggregates that end with it. Returns true if the message is complete.
     fn complete(&mut self) -> bool {
         self.attributed = false;
         while let Some(level) = self.open.last_mut() {

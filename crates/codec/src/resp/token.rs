@@ -1,4 +1,4 @@
-//! One element of a RESP message: a value without others in it, or the head of one with others.
+//! Tokens of a RESP message: a single value, or the header of an aggregate.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use super::error::RespError;
 use super::limits::RespLimits;
 use crate::quoted::Quoted;
 
-/// The longest line that is a length, a number of 64 bits, a boolean or a null, with its type and its end.
+/// Maximum length of a line that is a length, a 64-bit number, a boolean or a null, including type byte and line end.
 const SHORT_LINE: usize = 24;
 
-/// Ranges are within the bytes that were looked at.
+/// A token; ranges refer to the scanned bytes.
 #[derive(Clone, Debug)]
 pub(super) enum RespToken {
     Simple(Range<usize>),
@@ -23,15 +23,15 @@ pub(super) enum RespToken {
     BigNumber(Range<usize>),
     Bulk(Range<usize>),
     BulkError(Range<usize>),
-    /// With its format and the colon.
+    /// Includes the format and the colon.
     Verbatim(Range<usize>),
-    /// The head of a value with so many others in it; `None` if their end will be told.
+    /// The header of an aggregate with its number of elements; `None` if an end marker follows them.
     Open(AggregateKind, Option<usize>),
-    /// The head of a string in chunks.
+    /// The header of a streamed string.
     OpenString,
-    /// An empty one is the last.
+    /// A chunk of a streamed string; an empty one is the last.
     Chunk(Range<usize>),
-    /// The end of a value whose number of others was not told.
+    /// The end marker of an aggregate of unknown length.
     Close,
 }
 
@@ -44,8 +44,8 @@ pub(super) enum AggregateKind {
     Attribute,
 }
 
-/// Looks at the bytes from `at` on. Returns the token there and where it ends, or `None` if more has to come.
-/// `searched` is up to where a line end was looked for in vain.
+/// Parses the token at `at`. Returns the token and its end, or `None` if it is incomplete. `searched` is the position up
+/// to which no line end was found.
 pub(super) fn token(
     buf: &[u8],
     at: usize,
@@ -86,7 +86,7 @@ pub(super) fn token(
     Ok(Some((token, next)))
 }
 
-/// Returns where the line end is that ends the line from `at` on.
+/// Returns the position of the line end after `at`.
 pub(super) fn line_end(
     buf: &[u8],
     at: usize,
@@ -95,7 +95,7 @@ pub(super) fn line_end(
 ) -> Result<Option<usize>, RespError> {
     let from = (*searched).max(at);
     let found = memchr2(b'\r', b'\n', &buf[from..]).map(|found| from + found);
-    // The type is not counted. How many bytes too many there are depends on how they were cut, and is not told.
+    // The type byte is not counted. The excess depends on how the stream was split and is not reported.
     if found.unwrap_or(buf.len()) - at > most.saturating_add(1) {
         return Err(RespError::TooLong { what: "a line", limit: most });
     }
@@ -112,7 +112,7 @@ pub(super) fn line_end(
     }
 }
 
-/// Returns a value whose bytes are counted, if all of them are there.
+/// Parses a value with a length prefix if it is complete.
 fn payload(
     buf: &[u8],
     first: u8,
@@ -141,7 +141,7 @@ fn payload(
     Ok(Some((token, end)))
 }
 
-/// Returns the `length` bytes from `from` on, if they and the line end behind them are there.
+/// Returns the `length` bytes at `from` if they and the following line end have arrived.
 pub(super) fn bulk(
     buf: &[u8],
     from: usize,
@@ -181,7 +181,7 @@ fn open(first: u8, line: &[u8]) -> Result<RespToken, RespError> {
     }
 }
 
-/// Returns a length or a number of values: digits only.
+/// Parses a length or a number of elements: digits only.
 pub(super) fn size(text: &[u8]) -> Option<usize> {
     let value = integer(text)?;
     if text[0].is_ascii_digit() { usize::try_from(value).ok() } else { None }
@@ -203,13 +203,13 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
             return None;
         }
         value = value.checked_mul(10)?;
-        // Towards the sign: the smallest number has no positive counterpart.
+        // Accumulates with the sign: `i64::MIN` has no positive counterpart.
         value = if negative { value.checked_sub(digit)? } else { value.checked_add(digit)? };
     }
     Some(value)
 }
 
-/// Redis writes `inf`, `-inf` and `nan`, all else in digits with a point and an exponent.
+/// Parses a double: `inf`, `-inf`, `nan`, or digits with an optional point and exponent, as Redis writes them.
 fn double(text: &[u8]) -> Option<f64> {
     match text {
         b"inf" | b"+inf" => return Some(f64::INFINITY),

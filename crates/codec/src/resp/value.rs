@@ -1,4 +1,4 @@
-//! A value of RESP.
+//! RESP values.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memchr2;
@@ -9,7 +9,7 @@ use super::error::RespError;
 use super::token::is_big_number;
 use crate::quoted::Quoted;
 
-/// More than any number, length or head takes on the wire.
+/// Upper bound of the encoded size of a number, a length or an aggregate's header.
 const HEAD: usize = 40;
 
 /// A value of RESP2 or RESP3.
@@ -23,7 +23,7 @@ const HEAD: usize = 40;
 /// user.encode(RespVersion::Resp3, &mut wire)?;
 /// assert_eq!(wire, "%1\r\n$3\r\nage\r\n:36\r\n");
 /// wire.clear();
-/// user.encode(RespVersion::Resp2, &mut wire)?; // It has no maps.
+/// user.encode(RespVersion::Resp2, &mut wire)?; // RESP2 has no maps.
 /// assert_eq!(wire, "*2\r\n$3\r\nage\r\n:36\r\n");
 /// # Ok::<(), waterwheel_codec::RespError>(())
 /// ```
@@ -33,21 +33,21 @@ pub enum RespValue {
     Simple(Bytes),
     /// An error without `\r` and `\n`: `-ERR unknown command`.
     Error(Bytes),
-    /// A number of 64 bits.
+    /// A 64-bit integer.
     Integer(i64),
-    /// A string of any bytes.
+    /// A binary-safe string.
     Bulk(Bytes),
-    /// Values in order.
+    /// A list of values.
     Array(Vec<RespValue>),
-    /// Nothing: `_` in RESP3, a null bulk string in RESP2. A null array is read as this too.
+    /// Null: `_` in RESP3, a null bulk string in RESP2. A null array is decoded as `Null` too.
     Null,
-    /// True or false; 1 or 0 in RESP2.
+    /// A boolean; 1 or 0 in RESP2.
     Boolean(bool),
     /// A floating-point number; a bulk string in RESP2.
     Double(f64),
-    /// A number of any size, in digits; a bulk string in RESP2.
+    /// An integer of any size, as decimal digits; a bulk string in RESP2.
     BigNumber(Bytes),
-    /// An error of any bytes; in RESP2 a simple one, with spaces for `\r` and `\n`.
+    /// A binary-safe error; a simple error in RESP2, with spaces instead of `\r` and `\n`.
     BulkError(Bytes),
     /// A text with a format of three bytes, such as `txt` and `mkd`; a bulk string in RESP2.
     Verbatim {
@@ -56,14 +56,13 @@ pub enum RespValue {
         /// The text.
         text: Bytes,
     },
-    /// Keys and values in the order they came; an array of both in RESP2.
+    /// Keys and values in wire order; a flat array in RESP2.
     Map(Vec<(RespValue, RespValue)>),
-    /// Values without an order, in the order they came; an array in RESP2.
+    /// An unordered set, in wire order; an array in RESP2.
     Set(Vec<RespValue>),
-    /// Values that are the answer to nothing, such as messages of a subscription; an array in RESP2. Never inside of
-    /// another value.
+    /// An out-of-band message, such as one of a subscription; an array in RESP2. Never nested in another value.
     Push(Vec<RespValue>),
-    /// A value with something said about it; without that in RESP2.
+    /// A value with attributes; in RESP2 the value alone.
     Attributed {
         /// The attributes, as pairs.
         attributes: Vec<(RespValue, RespValue)>,
@@ -73,32 +72,33 @@ pub enum RespValue {
 }
 
 impl RespValue {
-    /// Makes a simple string of a text without `\r` and `\n`.
+    /// Creates a simple string; the text must not contain `\r` or `\n`.
     pub fn simple(text: impl Into<Bytes>) -> Self {
         Self::Simple(text.into())
     }
 
-    /// Makes a simple error of a text without `\r` and `\n`. By custom its first word is a code, such as `ERR`.
+    /// Creates a simple error; the text must not contain `\r` or `\n`. By convention the first word is a code such as
+    /// `ERR`.
     pub fn error(text: impl Into<Bytes>) -> Self {
         Self::Error(text.into())
     }
 
-    /// Makes a bulk string.
+    /// Creates a bulk string.
     pub fn bulk(bytes: impl Into<Bytes>) -> Self {
         Self::Bulk(bytes.into())
     }
 
-    /// Puts the value at the end of `dst`.
+    /// Appends the encoded value to `dst`.
     ///
     /// # Errors
-    /// The value cannot be written; `dst` is as it was.
+    /// The value cannot be encoded; `dst` is unchanged.
     pub fn encode(&self, version: RespVersion, dst: &mut BytesMut) -> Result<(), RespError> {
         self.check(true)?;
         self.put(version, dst, &mut |dst, payload| dst.put_slice(payload));
         Ok(())
     }
 
-    /// Returns no less than the bytes that it takes on the wire.
+    /// Returns an upper bound of the encoded size.
     pub(super) fn most_bytes(&self) -> usize {
         let all = |values: &[Self]| values.iter().map(Self::most_bytes).sum::<usize>();
         let pairs = |pairs: &[(Self, Self)]| -> usize {
@@ -115,7 +115,7 @@ impl RespValue {
         }
     }
 
-    /// Checks that it can be written, and is read as what it is.
+    /// Checks that the value can be encoded, and is decoded as the same value.
     pub(super) fn check(&self, outermost: bool) -> Result<(), RespError> {
         let all = |values: &[Self]| values.iter().try_for_each(|value| value.check(false));
         let pairs = |pairs: &[(Self, Self)]| {
@@ -123,7 +123,7 @@ impl RespValue {
         };
         match self {
             Self::Simple(line) | Self::Error(line) if memchr2(b'\r', b'\n', line).is_some() => {
-                let what = "a simple string or error with a line end in it";
+                let what = "a simple string or error contains a line end";
                 return Err(RespError::Misplaced { what });
             }
             Self::BigNumber(digits) if !is_big_number(digits) => {
@@ -144,7 +144,7 @@ impl RespValue {
         Ok(())
     }
 
-    /// Puts a value that was checked at the end of `dst`, and its payloads by `payload`.
+    /// Appends a checked value to `dst`; calls `payload` for its strings.
     pub(super) fn put(
         &self,
         version: RespVersion,
@@ -211,7 +211,7 @@ fn put_line(dst: &mut BytesMut, kind: u8, line: &[u8]) {
     dst.put_slice(b"\r\n");
 }
 
-/// Puts a type and a number: an integer, or the length of what follows.
+/// Appends a type byte and a number: an integer, or the length of the following value.
 pub(super) fn put_number(dst: &mut BytesMut, kind: u8, value: i64) {
     const MOST: usize = 1 + 20 + 2;
     let mut line = [0; MOST];

@@ -1,12 +1,12 @@
-//! Text out of bytes that may not be UTF-8, and into bytes (K02). The strict way in is [`Utf8`](crate::Utf8).
+//! Converts bytes to text lossily, and text to bytes (K02). [`Utf8`](crate::Utf8) is the strict conversion.
 
 use bytes::Bytes;
 use waterwheel_channel::{
     Completion, Ctx, Emit, Events, Handler, HandlerResult, Msg, Signature, Stage, TypeTag,
 };
 
-/// Makes text of bytes, with `U+FFFD` in place of what is not UTF-8: a stage behind a decoder of whichever frames they
-/// are. [`Utf8`](crate::Utf8) makes an error of that.
+/// Converts bytes to `String` with `U+FFFD` for invalid UTF-8: a stage after any frame decoder. [`Utf8`](crate::Utf8)
+/// fails instead.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -35,8 +35,8 @@ impl Stage for LossyUtf8 {
     }
 }
 
-/// Writes `String` and `&'static str` as bytes, without a copy; other messages pass. Stands behind the encoder of
-/// whichever frames they are to be.
+/// Writes `String` and `&'static str` as bytes, without a copy; other messages are passed on. Add it after the frame
+/// encoder.
 ///
 /// ```
 /// use bytes::Bytes;

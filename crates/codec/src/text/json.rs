@@ -1,7 +1,7 @@
-//! JSON objects and arrays out of a stream of bytes (K02).
+//! Decodes JSON objects and arrays as frames (K02).
 //!
-//! Only what is needed to find the end of a frame is looked at: brackets, and strings with their escapes. Whether it is
-//! JSON in all else is for the parser to say that gets the frame.
+//! Only brackets and strings with their escapes are scanned, enough to find the end of a frame. The parser that gets the
+//! frame validates the rest.
 
 use std::mem;
 
@@ -15,13 +15,13 @@ use crate::frame::length_field::DEFAULT_MAX_FRAME;
 
 const CODEC: &str = "JSON";
 
-/// How deep brackets may be within each other if nothing else was said.
+/// Default maximum nesting depth.
 const DEFAULT_MAX_DEPTH: usize = 128;
 
-/// Gives the JSON objects and arrays of a stream, each as one part of what was read. White space between them is skipped,
-/// and need not be there; anything else there, a bracket that does not fit, and a frame beyond a limit end the decoding.
+/// Decodes the JSON objects and arrays of a stream, each as a slice of the read buffer. Optional white space between them
+/// is skipped. Other bytes between them, a mismatched bracket, or a frame beyond a limit end the decoding.
 ///
-/// A frame is written as it is: it needs no encoder.
+/// There is no encoder: JSON text is written as bytes.
 ///
 /// ```
 /// use waterwheel_codec::JsonDecoder;
@@ -30,7 +30,7 @@ const DEFAULT_MAX_DEPTH: usize = 128;
 /// DecoderVerifier::new(|| JsonDecoder::new().max_frame(1024).max_depth(8))
 ///     .gives(r#"{"a": "}\""}"#, [r#"{"a": "}\""}"#.into()])
 ///     .gives(" [1, [2]]\n{}", ["[1, [2]]".into(), "{}".into()])
-///     .fails("17", "JSON: '1' at byte 0 of a frame, where '{' or '[' is expected")
+///     .fails("17", "JSON: '1' at byte 0 of a frame instead of '{' or '['")
 ///     .verify();
 /// ```
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ pub struct JsonDecoder {
     max_depth: usize,
     /// Number of bytes scanned so far.
     at: usize,
-    /// The brackets that are to come, the innermost last.
+    /// The expected closing brackets, innermost last.
     closing: Vec<u8>,
     within: Within,
 }
@@ -48,12 +48,12 @@ pub struct JsonDecoder {
 enum Within {
     Value,
     String,
-    /// Behind a backslash.
+    /// True after a backslash.
     Escape,
 }
 
 impl JsonDecoder {
-    /// Makes a decoder of frames of up to [`DEFAULT_MAX_FRAME`] bytes, nested up to 128 deep.
+    /// Creates a decoder for frames of at most [`DEFAULT_MAX_FRAME`] bytes and a depth of at most 128.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -65,24 +65,24 @@ impl JsonDecoder {
         }
     }
 
-    /// Sets how many bytes a frame may have. Default: [`DEFAULT_MAX_FRAME`].
+    /// Sets the maximum length of a frame. Default: [`DEFAULT_MAX_FRAME`].
     #[must_use]
     pub fn max_frame(mut self, max_frame: usize) -> Self {
         self.max_frame = max_frame;
         self
     }
 
-    /// Sets how deep brackets may be within each other. Default: 128.
+    /// Sets the maximum nesting depth. Default: 128.
     #[must_use]
     pub fn max_depth(mut self, max_depth: usize) -> Self {
         self.max_depth = max_depth;
         self
     }
 
-    /// Takes the next frame from the front of `buf`, if all of it is there.
+    /// Removes the next complete frame from the front of `buf`.
     ///
     /// # Errors
-    /// There is none at the front. Nothing is consumed.
+    /// The bytes at the front are invalid. Nothing is consumed.
     pub fn next_frame(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, FrameError> {
         if self.at == 0 {
             let space = buf.iter().position(|byte| !is_space(*byte)).unwrap_or(buf.len());
@@ -91,7 +91,7 @@ impl JsonDecoder {
                 return Ok(None); // With bytes consumed: it is asked again.
             }
         }
-        // What is beyond the limit is not looked at: what is found does not depend on how the bytes were cut.
+        // Bytes beyond the limit are not scanned, so that the result does not depend on how the stream was split.
         let seen = &buf[..buf.len().min(self.max_frame)];
         match self.scan(seen) {
             Ok(true) => {
@@ -107,7 +107,7 @@ impl JsonDecoder {
         }
     }
 
-    /// Looks for the end of the frame. Returns whether it is there.
+    /// Scans for the end of the frame. Returns true if it has arrived.
     fn scan(&mut self, buf: &[u8]) -> Result<bool, FrameError> {
         while let Some(&byte) = buf.get(self.at) {
             match (self.within, byte) {
@@ -163,7 +163,7 @@ impl JsonDecoder {
     }
 }
 
-/// White space of JSON.
+/// True for JSON white space.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
@@ -186,7 +186,7 @@ impl Decoder for JsonDecoder {
         self.max_frame
     }
 
-    /// Reports a frame that the stream's end cuts off.
+    /// Fails if the stream ends in the middle of a frame.
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let before = buf.len();
         let frame = self.decode(buf)?;

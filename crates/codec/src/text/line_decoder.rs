@@ -1,12 +1,12 @@
-//! Lines out of a stream of bytes.
+//! Decodes lines.
 //!
-//! 1. A line ends with `\n` or `\r\n`. A `\r` anywhere else is a byte like any other; but at the very end of
-//!    the stream it is taken for the half of a line end that has come, and is no part of the line.
-//! 2. No byte is looked at twice for the end of its line, however small the pieces are it comes in: a
-//!    line that comes byte by byte costs as much per byte as one that comes whole.
-//! 3. Not more than a line's limit is kept. Of a line beyond it everything up to its end is thrown away as
-//!    it comes; that is one error, and the next line is decoded as any other.
-//! 4. What it gives, and which errors, does not depend on how the bytes were cut.
+//! 1. A line ends with `\n` or `\r\n`. A `\r` elsewhere is an ordinary byte, except at the end of the stream, where it
+//!    counts as the first half of a line end and is not part of the line.
+//! 2. No byte is scanned twice, however small the reads are: a line that arrives byte by byte costs as much per byte as
+//!    one that arrives whole.
+//! 3. At most the limit of a line is kept. A longer line is discarded as it arrives; that is one error, and the next line
+//!    is decoded normally.
+//! 4. Lines and errors do not depend on how the stream is split.
 
 use std::fmt;
 use std::mem;
@@ -18,8 +18,7 @@ use waterwheel_executor::Error;
 
 use crate::text::utf8::Utf8;
 
-/// Gives the lines of a stream of bytes, as [`Bytes`] that are parts of what was read: no copy, and no
-/// allocation. A line ends with `\n` or `\r\n`.
+/// Decodes lines as [`Bytes`], slices of the read buffer: no copy and no allocation. A line ends with `\n` or `\r\n`.
 ///
 /// ```
 /// use waterwheel_codec::LineDecoder;
@@ -32,28 +31,28 @@ use crate::text::utf8::Utf8;
 ///     .verify();
 /// ```
 ///
-/// A line that is longer than the limit is an error, [`LineTooLong`], which goes to the `on_error` of the
-/// handlers behind; what is left of it is thrown away as it comes, and the next line is given as any other.
+/// A line beyond the limit is the error [`LineTooLong`] in the following handlers' `on_error`. Its bytes are discarded as
+/// they arrive, and the next line is decoded normally.
 ///
-/// A line that is kept for long keeps the block it was read into, up to 64 KiB of it:
-/// [`Bytes::copy_from_slice`] makes one that does not. A [text](Self::text) is a copy already.
+/// A stored line keeps its read block of up to 64 KiB alive; [`Bytes::copy_from_slice`] makes an independent copy. Lines
+/// as [text](Self::text) are copies already.
 #[derive(Clone, Debug)]
 pub struct LineDecoder {
     limit: usize,
     fail_fast: bool,
     keep_ends: bool,
     unfinished: Unfinished,
-    /// There is no line end among so many bytes at the front of what was left last time.
+    /// Bytes at the front without a line end.
     searched: usize,
     /// The line is too long, and so many bytes of it are gone.
     discarded: Option<usize>,
 }
 
-/// Lines of text, as a handler: see [`LineDecoder::text`].
+/// Handler that decodes lines of text: see [`LineDecoder::text`].
 pub type TextLines = Inbound<Then<Decode<LineDecoder>, Utf8>>;
 
 impl LineDecoder {
-    /// Of lines up to so many bytes long, their ends not counted.
+    /// Creates a decoder for lines of at most `limit` bytes, without their ends.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -66,44 +65,43 @@ impl LineDecoder {
         }
     }
 
-    /// Tells that a line is too long as soon as that is so. Otherwise it is told when the line ends: only
-    /// then it is known how long it was, and a line without end is never told of.
+    /// Reports a line that is too long as soon as it exceeds the limit. Default: at its end, when its length is known; a
+    /// line that never ends is then never reported.
     #[must_use]
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
         self
     }
 
-    /// Gives lines with their ends, as they came.
+    /// Keeps the line ends in decoded lines.
     #[must_use]
     pub fn keep_ends(mut self) -> Self {
         self.keep_ends = true;
         self
     }
 
-    /// Gives the last line also if the stream ends before it does. Otherwise it is dropped: whoever was
-    /// cut off in the middle of `DELETE 1000` has not said `DELETE 10`.
+    /// Decodes a last line without a line end. Default: dropped, because `DELETE 10` may be the start of `DELETE 1000`.
     #[must_use]
     pub fn give_unfinished(mut self) -> Self {
         self.unfinished = Unfinished::Give;
         self
     }
 
-    /// Makes an error, [`LineUnfinished`], of a last line that the stream ends before it does.
+    /// Reports a last line without a line end as the error [`LineUnfinished`].
     #[must_use]
     pub fn fail_unfinished(mut self) -> Self {
         self.unfinished = Unfinished::Fail;
         self
     }
 
-    /// A handler that gives the lines as `String`s. One that is not UTF-8 is an error,
-    /// [`NotUtf8`](crate::NotUtf8), and the next one is given as any other.
+    /// Returns a handler that decodes lines as `String`s. Invalid UTF-8 is the error [`NotUtf8`](crate::NotUtf8); the next
+    /// line is decoded normally.
     ///
     /// ```
     /// # use waterwheel_channel::{Edit, PipelineError};
     /// use waterwheel_codec::{LineDecoder, LineEncoder};
     ///
-    /// /// `String`s in, and out.
+    /// /// Lines of text in both directions.
     /// fn speak_lines(edit: &mut Edit<'_>) -> Result<(), PipelineError> {
     ///     edit.add_codec("lines", LineDecoder::new(1024).fail_fast().text(), LineEncoder::new())?;
     ///     Ok(())
@@ -115,7 +113,7 @@ impl LineDecoder {
         Inbound(Decode::new(self).then(Utf8))
     }
 
-    /// The line end is there.
+    /// Handles a line whose end has arrived.
     #[inline]
     fn end(&mut self, end: usize, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         self.searched = 0;
@@ -130,9 +128,9 @@ impl LineDecoder {
         Ok(Some(line))
     }
 
-    /// The line is not over.
+    /// Handles a line whose end has not arrived.
     fn go_on(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
-        // A `\r` at the end may be the first half of a line end: it stays until more is known.
+        // A trailing `\r` may be the first half of a line end: it stays in the buffer.
         let length = without_cr(buf);
         let before = self.discarded;
         if before.is_some() || length > self.limit {
@@ -144,7 +142,7 @@ impl LineDecoder {
         if found_out && self.fail_fast { Err(self.too_long(length)) } else { Ok(None) }
     }
 
-    /// A line that is too long is over, after so many bytes more.
+    /// Ends a line that was too long, after `more` further bytes.
     #[cold]
     fn end_too_long(&mut self, length: usize) -> Result<Option<Bytes>, Error> {
         match self.discarded.take() {
@@ -170,7 +168,7 @@ impl Decoder for LineDecoder {
         }
     }
 
-    /// A line that may become whole, and the first half of its end. What is longer is thrown away as it comes.
+    /// Bounds the unread bytes: a line of maximum length and a `\r`. Longer lines are discarded as they arrive.
     fn max_unread(&self) -> usize {
         self.limit.saturating_add(1)
     }
@@ -191,12 +189,12 @@ impl Decoder for LineDecoder {
     }
 }
 
-/// How long a line is without the first half of a `\r\n`.
+/// Returns the length of a line without a trailing `\r`.
 fn without_cr(line: &[u8]) -> usize {
     line.len() - usize::from(line.ends_with(b"\r"))
 }
 
-/// How a last line without an end is treated.
+/// The treatment of a last line without a line end.
 #[derive(Clone, Copy, Debug)]
 enum Unfinished {
     Drop,
@@ -204,28 +202,30 @@ enum Unfinished {
     Fail,
 }
 
-/// The stream has ended in the middle of a line.
+/// The stream ended in the middle of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the last line has no end: {length} bytes are not taken for a line")]
+#[error("the stream ended after {length} bytes of a line without a line end")]
 pub struct LineUnfinished {
-    /// How many bytes of it came.
+    /// Bytes of the line that arrived.
     pub length: usize,
 }
 
-/// A line is longer than it may be.
+/// A line exceeds the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineTooLong {
-    /// How long it may be.
+    /// The limit in bytes.
     pub limit: usize,
-    /// How long it is; `None` if that is told [before it ends](LineDecoder::fail_fast).
+    /// Length of the line; `None` if reported [before its end](LineDecoder::fail_fast).
     pub length: Option<usize>,
 }
 
 impl fmt::Display for LineTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.length {
-            Some(length) => write!(f, "a line is {length} bytes long, and may be {}", self.limit),
-            None => write!(f, "a line is longer than the {} bytes it may be", self.limit),
+            Some(length) => {
+                write!(f, "a line has {length} bytes; at most {} are allowed", self.limit)
+            }
+            None => write!(f, "a line is longer than {} bytes", self.limit),
         }
     }
 }
@@ -236,8 +236,7 @@ impl std::error::Error for LineTooLong {}
 mod tests {
     use super::*;
 
-    /// What it does not look at cannot change its mind: everything but the newest byte is a line end, and
-    /// it does not notice.
+    /// All bytes but the newest are line ends. A decoder that scanned a byte twice would find one.
     #[test]
     fn c15_no_byte_is_looked_at_twice() {
         const LINE: usize = 64 * 1024;
@@ -264,7 +263,7 @@ mod tests {
         }
         let mut buf = Bytes::from_static(b"!\r\nnext\n");
         let error = decoder.decode(&mut buf).unwrap_err();
-        assert_eq!(error.to_string(), "a line is 16001 bytes long, and may be 4");
+        assert_eq!(error.to_string(), "a line has 16001 bytes; at most 4 are allowed");
         assert_eq!(decoder.decode(&mut buf).unwrap().unwrap(), "next");
         assert!(buf.is_empty());
     }

@@ -1,4 +1,4 @@
-//! Lines into a stream of bytes.
+//! Writes lines.
 
 use bytes::{BufMut, Bytes};
 use memchr::memchr;
@@ -7,10 +7,9 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-/// Writes messages as lines: `String`, `&'static str` and [`Bytes`], each with a line end behind it.
-/// Anything else passes.
+/// Writes `String`, `&'static str` and [`Bytes`] as lines, each followed by a line end. Other messages are passed on.
 ///
-/// A message with a line end in it fails its write with [`EmbeddedLineEnd`], and none of it is sent.
+/// The write of a message that contains a line end fails with [`EmbeddedLineEnd`], and nothing of it is sent.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -31,7 +30,7 @@ use waterwheel_executor::Error;
 /// assert_eq!(sent.concat(), b"200 ok\n7 users\nbye\n");
 /// assert_eq!(
 ///     failed.join().unwrap_err().to_string(),
-///     "a line of 9 bytes has a line end in it, at byte 3"
+///     "a line of 9 bytes contains a line end at byte 3"
 /// );
 /// # Ok::<(), waterwheel_executor::Error>(())
 /// ```
@@ -42,13 +41,13 @@ pub struct LineEncoder {
 }
 
 impl LineEncoder {
-    /// Lines end with `\n`.
+    /// Creates an encoder that ends lines with `\n`.
     #[must_use]
     pub fn new() -> Self {
         Self { end: b"\n", buffer: EncodeBuffer::default() }
     }
 
-    /// Lines end with `\r\n`, as most protocols of the Internet's have it.
+    /// Creates an encoder that ends lines with `\r\n`, as most Internet protocols do.
     #[must_use]
     pub fn crlf() -> Self {
         Self { end: b"\r\n", buffer: EncodeBuffer::default() }
@@ -100,7 +99,7 @@ fn as_line(msg: &Msg) -> Option<&[u8]> {
 }
 
 fn check(line: &[u8]) -> HandlerResult {
-    // A `\r` at the end would be taken for a part of the line end.
+    // A trailing `\r` would be read as part of the line end.
     let found = memchr(b'\n', line).or_else(|| line.ends_with(b"\r").then(|| line.len() - 1));
     match found {
         Some(at) => Err(Error::new(EmbeddedLineEnd { at, length: line.len() })),
@@ -108,12 +107,12 @@ fn check(line: &[u8]) -> HandlerResult {
     }
 }
 
-/// A message that was to be one line has a line end in it: a `\n`, or a `\r` at its end.
+/// An outbound line contains a line end: a `\n`, or a trailing `\r`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a line of {length} bytes has a line end in it, at byte {at}")]
+#[error("a line of {length} bytes contains a line end at byte {at}")]
 pub struct EmbeddedLineEnd {
-    /// Where; the first byte is 0.
+    /// Position of the line end, counted from 0.
     pub at: usize,
-    /// How long the line is.
+    /// Length of the line.
     pub length: usize,
 }

@@ -1,11 +1,11 @@
-//! Bytes as text.
+//! Strict UTF-8 text.
 
 use bytes::Bytes;
 use waterwheel_channel::{Emit, HandlerResult, Stage};
 use waterwheel_executor::Error;
 
-/// Makes text of bytes: a stage behind a decoder of whichever frames they are. What is not UTF-8 is an
-/// error, [`NotUtf8`]; the next message is decoded as any other.
+/// Converts bytes to `String`: a stage after any frame decoder. Invalid UTF-8 is the error [`NotUtf8`]; the next message
+/// is converted normally.
 ///
 /// ```
 /// use std::convert::Infallible;
@@ -25,7 +25,7 @@ use waterwheel_executor::Error;
 ///     }
 /// }
 ///
-/// // One slot: a line is not put into a box on its way to the last stage.
+/// // One slot: lines reach the last stage without being boxed.
 /// let handler = Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(Shout));
 /// # let _: &dyn Handler = &handler;
 /// ```
@@ -38,7 +38,7 @@ impl Stage for Utf8 {
 
     #[inline]
     fn on<O: Emit<String>>(&mut self, bytes: Bytes, out: &mut O) -> HandlerResult {
-        // A copy of its own size: to take the buffer over would keep all that was read with it.
+        // Copied: a slice would keep the whole read buffer alive.
         match str::from_utf8(&bytes) {
             Ok(text) => out.emit(text.to_owned()),
             Err(error) => Err(Error::new(NotUtf8 { at: error.valid_up_to(), length: bytes.len() })),
@@ -46,12 +46,12 @@ impl Stage for Utf8 {
     }
 }
 
-/// A message that should be text is not UTF-8.
+/// A message is not valid UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("text of {length} bytes is not UTF-8 from byte {at} on")]
+#[error("text of {length} bytes is not valid UTF-8 from byte {at} on")]
 pub struct NotUtf8 {
-    /// Up to here it is; the first byte is 0.
+    /// Position of the first invalid byte, counted from 0.
     pub at: usize,
-    /// How long it is.
+    /// Length of the message.
     pub length: usize,
 }
