@@ -66,7 +66,7 @@ pub(crate) trait AnyLocalHalf: Any {
 
     /// Records that the timer at this position was cancelled. Returns true when it is time to remove the
     /// cancelled timers.
-    fn note_cancelled_timer(&self, position: &WheelPosition) -> bool;
+    fn record_cancelled_timer(&self, position: &WheelPosition) -> bool;
 
     /// Removes cancelled timers from the wheel and drops them.
     fn remove_cancelled_timers(&self);
@@ -83,7 +83,7 @@ per_thread! {
 }
 
 /// True if the loop of this executor runs on this thread.
-pub(crate) fn is(id: ExecutorId) -> bool {
+pub(crate) fn is_current(id: ExecutorId) -> bool {
     ID.with(Cell::get) == id.0
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn is_global() -> bool {
 
 /// True if this thread is the one on which listeners of this executor's promises run.
 pub(crate) fn runs_here(id: ExecutorId) -> bool {
-    is(id) || id == ExecutorId::IMMEDIATE || id == ExecutorId::GLOBAL && is_global()
+    is_current(id) || id == ExecutorId::IMMEDIATE || id == ExecutorId::GLOBAL && is_global()
 }
 
 /// Returns the loop on this thread. `None` outside of a loop, and while the thread's locals are destroyed.
@@ -107,7 +107,7 @@ pub(crate) fn get() -> Option<CurrentLoop> {
 
 /// Calls `f` with the local half of the loop on this thread, if that loop has this id.
 pub(crate) fn with_local<L: 'static, R>(id: ExecutorId, f: impl FnOnce(&Rc<L>) -> R) -> Option<R> {
-    if !is(id) {
+    if !is_current(id) {
         return None;
     }
     let find = |current: &RefCell<Option<CurrentLoop>>| {
@@ -144,7 +144,7 @@ pub(crate) fn clear_timer(position: &WheelPosition) {
     let is_time = CURRENT.with(|current| {
         let current = current.borrow();
         let local = &current.as_ref()?.local;
-        local.note_cancelled_timer(position).then(|| local.clone())
+        local.record_cancelled_timer(position).then(|| local.clone())
     });
     // Outside of the borrow: what a timer drops may ask for the current loop.
     if let Some(local) = is_time {

@@ -260,7 +260,7 @@ impl<X: Send + 'static> AnyLocalHalf for LocalHalf<X> {
         &self.shared.status.activity
     }
 
-    fn note_cancelled_timer(&self, position: &WheelPosition) -> bool {
+    fn record_cancelled_timer(&self, position: &WheelPosition) -> bool {
         let Some(key) = position.take() else { return false };
         self.with_timers(|timers| timers.cancel(key))
     }

@@ -355,7 +355,7 @@ impl<X: Send + 'static> LoopCore<X> {
                 self.fire(timer);
             }
             SystemCommand::ClearTimer(timer) => {
-                if self.local.note_cancelled_timer(wheel_position_of(&timer)) {
+                if self.local.record_cancelled_timer(wheel_position_of(&timer)) {
                     self.local.remove_cancelled();
                 }
             }

@@ -61,7 +61,7 @@ pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
 /// Removes a cancelled timer from the wheel of the executor with this id: on its loop together with others, on
 /// another thread by a command. The closure is dropped already, so the loop is not woken for it.
 pub(crate) fn clear_timer(id: ExecutorId, position: &WheelPosition, timer: &AnyPromise) {
-    if current::is(id) {
+    if current::is_current(id) {
         current::clear_timer(position);
     } else if let Some(target) = find(id) {
         target.queue_timer_removal(timer.clone());

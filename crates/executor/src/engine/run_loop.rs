@@ -17,12 +17,12 @@ use crate::thread::TimerSlackGuard;
 /// Runs the loop on the calling thread until it has terminated.
 pub(crate) fn run<X: Send + 'static>(shared: Arc<SharedHalf<X>>, seed: LoopSeed<X>) {
     shared.on_loop_start();
-    let _punctual = TimerSlackGuard::set();
+    let _timer_slack = TimerSlackGuard::set();
     let mut core = LoopCore::new(shared);
     let entered = core.enter();
     let (work, died) = match catch_unwind(AssertUnwindSafe(seed)) {
         Ok(mut work) => {
-            let died = turn_to_the_end(&mut *work, &mut core).err();
+            let died = run_turns(&mut *work, &mut core).err();
             (Some(work), died)
         }
         Err(payload) => (None, Some(payload)),
@@ -40,7 +40,7 @@ pub(crate) fn run<X: Send + 'static>(shared: Arc<SharedHalf<X>>, seed: LoopSeed<
 ///
 /// # Errors
 /// A panic that the loop's work does not survive.
-fn turn_to_the_end<X: Send + 'static>(
+fn run_turns<X: Send + 'static>(
     work: &mut dyn LoopWork<X>,
     core: &mut LoopCore<X>,
 ) -> Result<(), Box<dyn Any + Send>> {

@@ -126,7 +126,7 @@ impl<X: Send + 'static> SharedHalf<X> {
     }
 
     pub(crate) fn in_event_loop(&self) -> bool {
-        current::is(self.id)
+        current::is_current(self.id)
     }
 
     /// Admits one user task. Starts the thread first, if this is the first submission.

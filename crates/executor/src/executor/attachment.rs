@@ -1,4 +1,4 @@
-//! What a layer above attaches to its executors.
+//! Values that a layer above attaches to its executors.
 
 use std::any::Any;
 

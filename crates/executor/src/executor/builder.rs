@@ -243,7 +243,7 @@ impl EventExecutorBuilder {
     /// driven event loops. The thread supplier is not used.
     ///
     /// # Errors
-    /// As for [`build`](Self::build).
+    /// The errors of [`build`](Self::build).
     pub fn build_manual_loop<X: Send + 'static>(
         self,
         unpark: Arc<dyn Unpark>,
@@ -258,7 +258,7 @@ impl EventExecutorBuilder {
     /// the loop's thread.
     ///
     /// # Errors
-    /// As for [`build`](Self::build).
+    /// The errors of [`build`](Self::build).
     pub fn build_loop<X: Send + 'static>(
         self,
         unpark: Arc<dyn Unpark>,

@@ -208,7 +208,7 @@ pub(crate) fn notify(notify: AnyPromise) {
         })
     });
     if let Err(no_thread) = queued {
-        // No thread can be started at all: listeners run on the wrong thread rather than never.
+        // No thread can be started: listeners run on the wrong thread rather than never.
         let what = format!(
             "the global executor could not be started; listeners run on the thread that completed their promise: {no_thread}"
         );

@@ -36,7 +36,7 @@ pub(crate) struct ParkedLoop<X: Send + 'static>(Mutex<PooledState<X>>);
 enum PooledState<X: Send + 'static> {
     /// The loop is in a turn, or a turn was submitted.
     Running,
-    /// As [`Running`](Self::Running), and a wake-up has come since.
+    /// The loop is [running](Self::Running), and was woken meanwhile.
     Woken,
     Asleep(Box<PooledTurn<X>>),
 }
@@ -192,9 +192,7 @@ impl<X: Send + 'static> RunOrDiscard for PooledTurn<X> {
     fn run(self: Box<Self>) {
         if SUBMITTING.with(Cell::get) {
             // The supplier runs the turn inside of a call of `execute`, or of the previous turn.
-            let cause =
-                "its thread supplier ran a turn on the calling thread instead of another one"
-                    .to_owned();
+            let cause = "its thread supplier ran a turn in place, on the calling thread".to_owned();
             return fail(self.core.resume(), cause);
         }
         let Self { core, parked, alarm } = *self;

@@ -51,7 +51,7 @@ impl<X: Send + 'static> CommandSender<X> {
     /// the command when it is next awake.
     ///
     /// # Errors
-    /// As for [`send_with`](Self::send_with).
+    /// The errors of [`send_with`](Self::send_with).
     pub fn send_lazily_with<V>(
         &self,
         value: V,
@@ -200,7 +200,7 @@ pub trait CommandAccess<X: Send + 'static> {
     /// any moment: as a queued command, then as lasting load.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// The errors of [`send`](Self::send).
     fn send_lasting(&self, command: X) -> Result<(), Rejected<X>>;
 
     /// Queues the command that `make` makes of `value`, once it is certain to be accepted, so that a rejection

@@ -24,7 +24,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// Queues a task without waking the loop: it runs when the loop is next awake.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     #[track_caller]
     pub fn lazy_execute<F: FnOnce() + Send + 'static>(&self, task: F) -> Result<(), Rejected<F>> {
         self.execute_from(Origin::here(), Urgency::Lazy, task)
@@ -34,7 +34,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// the task has started keeps the task from running.
     ///
     /// # Errors
-    /// As for [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     #[track_caller]
     pub fn submit<T, F>(&self, task: F) -> Result<PromiseFuture<T>, Rejected<F>>
     where

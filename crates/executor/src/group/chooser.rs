@@ -26,7 +26,7 @@ pub trait Chooser: Send + Sync {
     fn choose(&self, choice: &Choice<'_>) -> usize;
 }
 
-/// What a chooser knows about the children and the work.
+/// The information that a chooser gets about the children and the work.
 pub struct Choice<'a> {
     children: usize,
     load: &'a dyn Fn(usize) -> usize,

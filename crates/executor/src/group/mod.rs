@@ -205,22 +205,22 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     /// True once all children are shutting down.
     #[must_use]
     pub fn is_shutting_down(&self) -> bool {
-        self.all_are(ExecutorState::ShuttingDown)
+        self.all_have_reached(ExecutorState::ShuttingDown)
     }
 
     /// True once all children refuse tasks.
     #[must_use]
     pub fn is_shut_down(&self) -> bool {
-        self.all_are(ExecutorState::Shutdown)
+        self.all_have_reached(ExecutorState::Shutdown)
     }
 
     /// True once all children have terminated.
     #[must_use]
     pub fn is_terminated(&self) -> bool {
-        self.all_are(ExecutorState::Terminated)
+        self.all_have_reached(ExecutorState::Terminated)
     }
 
-    fn all_are(&self, least: ExecutorState) -> bool {
+    fn all_have_reached(&self, least: ExecutorState) -> bool {
         self.shared.children.with_all(|all| all.iter().all(|child| child.life.state() >= least))
     }
 

@@ -1,4 +1,4 @@
-//! What the handles of a group share, and what each child knows of its group.
+//! The state that the handles of a group share, and the membership that each child holds.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -123,7 +123,7 @@ impl<X: Send + 'static> GroupShared<X> {
     }
 }
 
-/// What a child knows of its group.
+/// The membership of a child in its group.
 pub(crate) struct GroupMembership<X: Send + 'static> {
     group: Weak<GroupShared<X>>,
     group_id: ExecutorId,

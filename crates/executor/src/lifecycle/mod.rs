@@ -51,7 +51,7 @@ pub(crate) enum LifecycleEvent {
     TornDown,
 }
 
-/// What the caller of [`Lifecycle::apply`] has to do next.
+/// The next step of the caller of [`Lifecycle::apply`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LifecycleAction {

@@ -28,7 +28,7 @@ pub(crate) struct ShutdownPlan {
     pub(crate) begun: Nanos,
 }
 
-/// What a loop that is shutting down does next.
+/// The next step of a loop that is shutting down.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ShutdownStep {

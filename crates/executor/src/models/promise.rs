@@ -246,7 +246,7 @@ fn e13_a_timer_fires_or_is_cancelled_never_both() {
         assert_eq!(fired == Fired::Ran, !cancelled);
         assert_eq!(run.load(Ordering::SeqCst), usize::from(!cancelled));
         assert_eq!(future.try_take().unwrap().is_ok(), !cancelled);
-        assert_eq!(Arc::strong_count(&run), 1, "the closure is gone, whoever won");
+        assert_eq!(Arc::strong_count(&run), 1, "the closure is dropped, whichever won");
     });
 }
 
@@ -265,7 +265,7 @@ fn e13_a_periodic_timer_cancelled_while_it_runs_is_dropped() {
         let cancel = thread::spawn(move || future.cancel());
         let _first: Fired = timer.fire(&|| Nanos(1));
         assert!(cancel.join().unwrap());
-        assert_eq!(Arc::strong_count(&alive), 1, "the closure is gone at once");
+        assert_eq!(Arc::strong_count(&alive), 1, "the closure is dropped at once");
         assert_eq!(timer.fire(&|| Nanos(2)), Fired::Cancelled);
     });
 }

@@ -155,6 +155,6 @@ fn a_second_consumer_continues_where_the_first_stopped() {
         };
         let mine = queue.consumer().map_or(0, |mut it| it.pop().unwrap());
         let sum = mine + other.join().unwrap();
-        assert!(sum == 1 || sum == 3, "taken twice, or by nobody: {sum}");
+        assert!(sum == 1 || sum == 3, "taken twice, or by no consumer: {sum}");
     });
 }

@@ -18,7 +18,7 @@ struct Model {
     threads: Mutex<Vec<thread::JoinHandle<()>>>,
 }
 
-/// What the supplier's thread does with the loop.
+/// The supplier's thread runs the loop, or drops it.
 #[derive(Clone, Copy)]
 enum Body {
     Run,
@@ -116,7 +116,7 @@ fn e04_a_dropped_loop_is_ended_once_or_can_be_started_again() {
         let ended = model.ended.load(Ordering::SeqCst);
         match model.life.state() {
             ExecutorState::NotStarted => assert!(!started && ended == 0, "refused: try again"),
-            _ => assert_eq!(ended, 1, "published as started: somebody must end it"),
+            _ => assert_eq!(ended, 1, "published as started, so it must be ended"),
         }
     });
 }

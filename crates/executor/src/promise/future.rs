@@ -121,7 +121,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
     /// Blocks until it has completed or the timeout is reached.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
+    /// The errors of [`wait`](Self::wait), or [`WaitError::TimedOut`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.taker.slot().wait(Some(timeout))
     }

@@ -32,7 +32,7 @@ pub(crate) type Outcome<T> = Result<T, Error>;
 /// The slot of a promise.
 pub(crate) type PromiseSlot<T> = ValueSlot<Outcome<T>, PromiseContext<T>>;
 
-/// What a promise keeps beside its value. Kept small: most promises are completed and taken without any
+/// The part of a promise beside its value. Kept small: most promises are completed and taken without any
 /// observer.
 pub(crate) struct PromiseContext<T> {
     /// The executor on which listeners run.
@@ -294,16 +294,16 @@ impl<T: Clone + Send + 'static> PromiseRef<T> {
         observers: MutexGuard<'a, Observers<T>>,
     ) -> Result<Outcome<T>, MutexGuard<'a, Observers<T>>> {
         /// Notifies observers that found the lease taken meanwhile, also on unwind.
-        struct SettleOnDrop<'a, T: Send + 'static>(&'a PromiseRef<T>);
-        impl<T: Send + 'static> Drop for SettleOnDrop<'_, T> {
+        struct NotifyOnDrop<'a, T: Send + 'static>(&'a PromiseRef<T>);
+        impl<T: Send + 'static> Drop for NotifyOnDrop<'_, T> {
             fn drop(&mut self) {
                 self.0.notify_observers(self.0.any());
             }
         }
         let Some(lease) = self.lease() else { return Err(observers) };
         drop(observers);
-        let _settle = SettleOnDrop(self);
-        let mut lease = lease; // Dropped before `_settle`.
+        let _notify = NotifyOnDrop(self);
+        let mut lease = lease; // Dropped before `_notify`.
         Ok(lease.with(|value| value.cloned()).unwrap_or_else(|| Err(self.missing_value())))
     }
 }

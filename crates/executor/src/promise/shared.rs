@@ -81,7 +81,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     /// Blocks until it has completed or the timeout is reached.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait), or [`WaitError::TimedOut`].
+    /// The errors of [`wait`](Self::wait), or [`WaitError::TimedOut`].
     pub fn wait_timeout(&self, timeout: Duration) -> Result<(), WaitError> {
         self.slot.wait(Some(timeout))
     }

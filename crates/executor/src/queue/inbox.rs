@@ -1,6 +1,6 @@
 //! The inbox: everything another thread can do to a loop.
 //!
-//! It joins the admission word, the queue and the wake word, in the order in which a submission meets them:
+//! Joins the admission word, the queue and the wake word, in the order in which a submission meets them:
 //!
 //! ```text
 //!   admit  ──►  push  ──►  claim the wake  ──►  unpark (only the winner)

@@ -36,7 +36,7 @@ pub enum RejectReason {
         /// The queue's bound.
         bound: u32,
     },
-    /// As many timers are pending as the executor's bound allows.
+    /// The executor has as many pending timers as its bound allows.
     #[error("too many timers: {bound} are pending")]
     TooManyTimers {
         /// The bound on pending timers.

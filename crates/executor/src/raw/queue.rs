@@ -252,9 +252,9 @@ impl<T> MpscQueue<T> {
             cursor.index += 1;
             // SAFETY: written before the last slot was marked.
             let next = block.next.with(|next| unsafe { *next });
-            let through = std::mem::replace(&mut cursor.block, next);
+            let finished = std::mem::replace(&mut cursor.block, next);
             // SAFETY: every slot of it was marked and read, and the cursor has left it.
-            unsafe { self.retire(through) };
+            unsafe { self.retire(finished) };
         }
         self.head.index.store(cursor.index, Ordering::Relaxed);
         Some(value)

@@ -8,7 +8,7 @@
 //! | CLAIMED | the holder of the one [`WorkClaim`], also if it is cancelled meanwhile; until it has taken the work out |
 //! | CANCELLED, not CLAIMED before | the thread that cancelled, which takes the work out at once |
 //!
-//! So the work is moved out once, and no other state is needed. Such a slot has no other end that fills it: the
+//! The work is moved out once, and no other state is needed. Such a slot has no other end that fills it: the
 //! holder of a claim that took the work out completes it ([`UnfilledSlot`]). Work that is never taken out is
 //! never dropped: the owner of the block makes sure that it is taken out.
 

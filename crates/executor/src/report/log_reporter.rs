@@ -121,7 +121,7 @@ impl Write for OneLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for c in text.chars() {
             let before = self.0.len();
-            if moves_the_cursor(c) {
+            if needs_escape(c) {
                 self.0.extend(c.escape_default());
             } else {
                 self.0.push(c);
@@ -143,7 +143,7 @@ impl fmt::Display for OneLine {
 }
 
 /// True for control characters, and for those that end a line or change the direction of text.
-fn moves_the_cursor(c: char) -> bool {
+fn needs_escape(c: char) -> bool {
     let directions = ['\u{200e}'..='\u{200f}', '\u{2028}'..='\u{202e}', '\u{2066}'..='\u{2069}'];
     c.is_control() || directions.iter().any(|range| range.contains(&c))
 }

@@ -37,7 +37,7 @@ impl CancelledTimers {
 
     /// Records a timer; there must be room. Returns whether a group is complete.
     #[inline]
-    pub(super) fn note(&mut self, slot: u32) -> bool {
+    pub(super) fn record(&mut self, slot: u32) -> bool {
         self.slots[self.len] = slot;
         self.len += 1;
         self.len.is_multiple_of(GROUP)

@@ -116,9 +116,9 @@ fn timer<T: Send + 'static, W: TimerWork<T>>(
     work: W,
 ) -> (TimerRef, PromiseFuture<T>) {
     let created = source_line(origin);
-    let facts = || TimerMeta { origin, position: WheelPosition::new() };
+    let meta = || TimerMeta { origin, position: WheelPosition::new() };
     let (worker, taker) =
-        slot_with_work(allocator, || PromiseContext::new(executor, created), work, facts);
+        slot_with_work(allocator, || PromiseContext::new(executor, created), work, meta);
     (TimerRef(worker), PromiseFuture::new(taker))
 }
 
@@ -136,12 +136,12 @@ pub(crate) trait ErasedTimer: Send + Sync {
     fn wheel_position(&self) -> &WheelPosition;
 }
 
-/// What a timer does when it is due.
+/// The closure of a timer, and how it is fired.
 trait TimerWork<T: Send + 'static>: Send + Sized + 'static {
     fn fire(timer: &TimerBlock<T, Self>, this: &AnyPromise, now: &dyn Fn() -> Nanos) -> Fired;
 }
 
-/// What a timer keeps beside its closure.
+/// The part of a timer beside its closure.
 pub(crate) struct TimerMeta {
     origin: Origin,
     position: WheelPosition,
@@ -171,9 +171,9 @@ impl<T: Send + 'static, W: TimerWork<T>> ErasedTimer for TimerBlock<T, W> {
             return;
         }
         let Some(claim) = self.claim_uncancellable() else { return };
-        let (work, owed) = claim.take();
+        let (work, unfilled) = claim.take();
         let created = self.head().context.created;
-        complete(self.head(), this, owed, Err(ErrorKind::PromiseDropped { created }.into()));
+        complete(self.head(), this, unfilled, Err(ErrorKind::PromiseDropped { created }.into()));
         drop(work);
     }
 
@@ -214,10 +214,10 @@ impl<T: Send + 'static, W: TimerWork<T>> AsDyn<dyn ErasedPromise> for TimerBlock
 fn complete<T: Send + 'static>(
     slot: &PromiseSlot<T>,
     this: &AnyPromise,
-    owed: UnfilledSlot<'_, Outcome<T>, PromiseContext<T>>,
+    unfilled: UnfilledSlot<'_, Outcome<T>, PromiseContext<T>>,
     outcome: Outcome<T>,
 ) {
-    if owed.fill(outcome).is_ok_and(|has_observers| has_observers) {
+    if unfilled.fill(outcome).is_ok_and(|has_observers| has_observers) {
         slot.notify_observers(this);
     }
 }
@@ -231,11 +231,11 @@ where
 {
     fn fire(timer: &TimerBlock<T, Self>, this: &AnyPromise, _: &dyn Fn() -> Nanos) -> Fired {
         let Some(claim) = timer.claim_uncancellable() else { return Fired::Cancelled };
-        let (OneShot(closure), owed) = claim.take();
+        let (OneShot(closure), unfilled) = claim.take();
         let outcome = catch_unwind(AssertUnwindSafe(closure));
         let outcome =
             outcome.map_err(|payload| report_panic(UserCode::Timer, timer.origin(), payload));
-        complete(timer.head(), this, owed, outcome);
+        complete(timer.head(), this, unfilled, outcome);
         Fired::Ran
     }
 }
@@ -264,9 +264,9 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
                 }
             },
             Err(payload) => {
-                let (work, owed) = claim.take();
+                let (work, unfilled) = claim.take();
                 let error = report_panic(UserCode::Timer, timer.origin(), payload);
-                complete(timer.head(), this, owed, Err(error));
+                complete(timer.head(), this, unfilled, Err(error));
                 drop(work); // Last, because its destructors may panic too.
                 Fired::Ran
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::clock::Nanos;
 
-/// What a fixed-rate timer does when it is late by a whole period or more.
+/// The policy of a fixed-rate timer that is late by a whole period or more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissedTicks {
     /// Every tick happens: late ones follow each other at once, until the schedule has caught up.

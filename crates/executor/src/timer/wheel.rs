@@ -186,8 +186,8 @@ impl<V> TimerWheel<V> {
     /// [take out](Self::take_cancelled) the cancelled timers.
     #[inline]
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
-        debug_assert!(self.get(key).is_some(), "{key:?} is gone");
-        if self.cancelled.note(key.slot) {
+        debug_assert!(self.get(key).is_some(), "{key:?} is not in the wheel");
+        if self.cancelled.record(key.slot) {
             self.prefetch_cancelled();
         }
         self.cancelled.is_full()

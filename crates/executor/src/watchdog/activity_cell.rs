@@ -1,4 +1,4 @@
-//! What a loop is doing now, in words that any thread may read without stopping the loop: a sequence lock (E20,
+//! The activity of a loop, in words that any thread may read without stopping the loop: a sequence lock (E20,
 //! O02).
 //!
 //! ```text
@@ -55,7 +55,7 @@ pub(crate) struct ActivityCell {
     round: AtomicU64,
 }
 
-/// What a reader has found.
+/// The activity of a loop as a reader has found it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ActivitySnapshot {
     /// The loop waits, or does its own housekeeping.
@@ -67,13 +67,13 @@ pub(crate) enum ActivitySnapshot {
     Busy(RunningWork),
 }
 
-/// What a loop was seen running.
+/// The work that a loop was seen running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunningWork {
     /// Identifies the outermost piece of work among all of this loop.
     pub(crate) work_id: u64,
     pub(crate) outer: (UserCode, Origin),
-    /// What runs inside of it, if anything does.
+    /// The innermost code inside of it, if there is any.
     pub(crate) inner: Option<(UserCode, Origin)>,
     /// The call site of the innermost of both.
     pub(crate) call_site: Option<u64>,
@@ -320,15 +320,15 @@ mod tests {
         let begun = activity.begin(UserCode::Task, task);
         let alone = busy(&activity);
         let in_task = activity.enter(UserCode::Handler, handler, Some(7));
-        let at_station = busy(&activity);
-        assert_eq!(at_station.outer, alone.outer);
-        assert_eq!(at_station.inner, Some((UserCode::Handler, handler)));
-        assert_eq!((at_station.work_id, at_station.call_site), (alone.work_id, Some(7)));
+        let at_call_site = busy(&activity);
+        assert_eq!(at_call_site.outer, alone.outer);
+        assert_eq!(at_call_site.inner, Some((UserCode::Handler, handler)));
+        assert_eq!((at_call_site.work_id, at_call_site.call_site), (alone.work_id, Some(7)));
         let in_handler = activity.enter(UserCode::Listener, listener, None);
         assert_eq!(busy(&activity).inner, Some((UserCode::Listener, listener)));
         assert_eq!(busy(&activity).call_site, None);
         activity.restore(in_handler);
-        assert_eq!(busy(&activity), at_station);
+        assert_eq!(busy(&activity), at_call_site);
         activity.restore(in_task);
         assert_eq!(busy(&activity), alone);
         drop(begun);

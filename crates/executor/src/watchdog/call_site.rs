@@ -28,7 +28,7 @@ pub struct CallSite {
 pub struct CallSiteInfo {
     /// The name of the call site.
     pub name: Arc<str>,
-    /// What it is a part of.
+    /// The object that it is a part of, such as a connection.
     pub owner: Arc<str>,
     /// The method that was called.
     pub method: &'static str,

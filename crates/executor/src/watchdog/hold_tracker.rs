@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Nanos;
 use crate::watchdog::activity_cell::ActivitySnapshot;
 
-/// What a watchdog remembers of a loop between two looks.
+/// The memory of a watchdog about one loop between two looks.
 #[derive(Debug, Default)]
 pub(super) struct HoldTracker {
     /// The outermost piece of work at the last look.
@@ -24,7 +24,7 @@ struct Hold {
     reports: u32,
 }
 
-/// What one look found.
+/// The result of one look.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HoldStatus {
@@ -134,7 +134,7 @@ mod tests {
         HoldStatus::Slow { held_for: Duration::from_nanos(nanos), nth }
     }
 
-    fn over(nanos: u64, nth: u32) -> HoldStatus {
+    fn ended(nanos: u64, nth: u32) -> HoldStatus {
         HoldStatus::Ended { held_for: Duration::from_nanos(nanos), nth }
     }
 
@@ -155,14 +155,14 @@ mod tests {
             (170, ActivitySnapshot::Idle),
             (190, ActivitySnapshot::Idle),
         ];
-        assert_eq!(looks(&seen), [HoldStatus::Fine, slow(150, 1), over(170, 2), HoldStatus::Fine]);
+        assert_eq!(looks(&seen), [HoldStatus::Fine, slow(150, 1), ended(170, 2), HoldStatus::Fine]);
         let followed = [(0, busy(1)), (150, busy(1)), (170, busy(2)), (260, busy(2))];
         assert_eq!(
             looks(&followed),
-            [HoldStatus::Fine, slow(150, 1), over(170, 2), HoldStatus::Fine]
+            [HoldStatus::Fine, slow(150, 1), ended(170, 2), HoldStatus::Fine]
         );
         let died = [(0, busy(1)), (150, busy(1)), (170, ActivitySnapshot::Ended)];
-        assert_eq!(looks(&died)[2], over(170, 2));
+        assert_eq!(looks(&died)[2], ended(170, 2));
     }
 
     #[test]
@@ -192,7 +192,7 @@ mod tests {
             round
         });
         use HoldStatus::Fine;
-        assert_eq!(statuses.collect::<Vec<_>>(), [Fine, Fine, slow(120, 1), Fine, over(230, 2)]);
+        assert_eq!(statuses.collect::<Vec<_>>(), [Fine, Fine, slow(120, 1), Fine, ended(230, 2)]);
     }
 
     #[test]
@@ -210,7 +210,7 @@ mod tests {
         let fine = HoldStatus::Fine;
         assert_eq!(
             statuses[..4],
-            [[fine, fine], [slow(150, 1), fine], [fine, fine], [over(210, 2), fine]]
+            [[fine, fine], [slow(150, 1), fine], [fine, fine], [ended(210, 2), fine]]
         );
         assert_eq!(
             statuses[4..],

@@ -35,7 +35,7 @@ pub struct SlowWork {
     pub is_over: bool,
 }
 
-/// What a loop is doing.
+/// One activity of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Activity {

@@ -171,10 +171,10 @@ impl WatchedLoop {
     fn report_for(
         &mut self,
         which: usize,
-        status_of_hold: HoldStatus,
+        hold_status: HoldStatus,
         named: Option<(Activity, Option<Activity>)>,
     ) -> Option<PendingReport> {
-        let work = match status_of_hold {
+        let work = match hold_status {
             HoldStatus::Fine => return None,
             HoldStatus::Slow { held_for, nth } => {
                 self.status.record_hold(held_for, nth == 1);

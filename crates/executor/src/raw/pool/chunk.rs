@@ -73,7 +73,7 @@ impl ReturnList {
     /// Adds a slot. Returns false if the pool was dropped.
     ///
     /// # Safety
-    /// As for [`give_back`](super::give_back); the slot belongs to the pool of this list.
+    /// The conditions of [`give_back`](super::give_back); the slot belongs to the pool of this list.
     unsafe fn push(&self, slot: NonNull<ReturnedSlot>) -> bool {
         let mut last = self.last.load(Ordering::Acquire);
         while last != closed() {
@@ -111,7 +111,7 @@ impl ReturnList {
 /// Gives a slot back on a thread other than its pool's, or after its pool was dropped.
 ///
 /// # Safety
-/// As for [`give_back`](super::give_back).
+/// The conditions of [`give_back`](super::give_back).
 pub(super) unsafe fn give_back_elsewhere(slot: NonNull<u8>) {
     // SAFETY: the caller's promise.
     let (chunk, _) = unsafe { locate_slot(slot) };

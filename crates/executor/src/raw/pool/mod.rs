@@ -112,7 +112,7 @@ impl Pool {
     /// Takes a slot back if it belongs to this pool. Returns whether it does.
     ///
     /// # Safety
-    /// As for [`give_back`].
+    /// The conditions of [`give_back`].
     #[inline]
     pub(crate) unsafe fn give_back_own(&mut self, slot: NonNull<u8>) -> bool {
         // SAFETY: the caller's promise.
@@ -132,8 +132,8 @@ impl Pool {
     /// as are taken, and the spare ones.
     pub(crate) fn shrink(&mut self) {
         self.collect();
-        let is_much = self.slots.free() > 2 * (self.taken + SPARE);
-        if !is_much || self.given_back < SPARE + self.chunks.len() {
+        let has_many_free = self.slots.free() > 2 * (self.taken + SPARE);
+        if !has_many_free || self.given_back < SPARE + self.chunks.len() {
             return;
         }
         self.given_back = 0;
