@@ -22,12 +22,13 @@
 //!
 //! # Parts
 //!
-//! From the operating system upwards; each module imports its own layer and those above it in this table
-//! (`scripts/arrows` checks that).
+//! From the operating system upwards. A module imports modules of its own row and of the rows above it, as
+//! `scripts/arrows` checks; `channel` and `pipeline` are one layer.
 //!
 //! | module | contents | begin with |
 //! |---|---|---|
-//! | `address`, `payload`, `token`, `metrics` | values: addresses, messages with files or datagrams, tokens, counters | [`Address`], [`Token`], [`LoopMetrics`] |
+//! | `address`, `payload`, `token`, `metrics` | values: addresses, files and datagrams as messages, tokens, counters | [`Address`], [`Token`], [`LoopMetrics`] |
+//! | `local_queue`, `queue_capacity`, `report_throttle`, `wake_flag` | small private helpers | |
 //! | [`driver`] | the trait that every driver implements, and its contract; socket options; the queue of bytes to write | [`driver::Driver`] |
 //! | `event_loop` | event loops, groups, draining, registrations; `event_loop::turn` is one turn, described in `docs/LOOP.md` | [`EventLoopGroup`], [`LocalLoop`] |
 //! | `futures`, `foreign` | futures, sleeps and timeouts on a loop; file descriptors that belong to no channel | [`sleep`], [`Foreign`] |

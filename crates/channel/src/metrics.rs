@@ -69,14 +69,14 @@ pub struct LoopMetrics {
 
 /// The counters of one loop.
 #[derive(Debug)]
-pub(crate) struct Counters(CachePadded<CounterBlock>);
+pub(crate) struct LoopCounters(CachePadded<CounterBlock>);
 
 #[derive(Debug)]
 struct CounterBlock {
     waits: [AtomicU64; WAKE_CAUSES],
     premature_series: AtomicU64,
     rebuilds: AtomicU64,
-    /// When the loop began, and when its last turn ended. Time spent neither on events nor on tasks was spent
+    /// The start of the loop, and the end of its last turn. Time spent neither on events nor on tasks was spent
     /// waiting.
     started_at: AtomicU64,
     last_turn_end: AtomicU64,
@@ -91,7 +91,7 @@ struct CounterBlock {
     lag: [AtomicU64; LAG_BUCKETS],
 }
 
-/// What ended a wait.
+/// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeCause {
     /// The wait was not meant to block.
@@ -113,7 +113,7 @@ pub(crate) struct TurnTimes {
     pub(crate) tasks_done: Nanos,
 }
 
-impl Counters {
+impl LoopCounters {
     pub(crate) fn new() -> Self {
         let zero = || AtomicU64::new(0);
         Self(CachePadded::new(CounterBlock {
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn o01_a_turn_is_divided_into_wait_io_and_tasks() {
-        let counters = Counters::new();
+        let counters = LoopCounters::new();
         counters.set_start(Nanos(100));
         let times = TurnTimes { waited: Nanos(150), io_done: Nanos(170), tasks_done: Nanos(180) };
         counters.record_turn(WakeCause::Io, times, 3);

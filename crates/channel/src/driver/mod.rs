@@ -70,7 +70,7 @@
 //!
 //! *Streams*
 //! - Reads are off at first. While they are off, nothing is read and no `Eof` is reported. If the peer closes its
-//!   sending direction then, `PeerFinished` is reported: at most once for each attached stream, never after `Eof`,
+//!   sending direction then, `PeerFinished` is reported: once for each attached stream, never after `Eof`,
 //!   and not after the own input was [shut down](Driver::shutdown). A reset by the peer is reported by `Failed`
 //!   alone.
 //! - A round of reads ends when the plan's reads are used up or the kernel has no more data.
@@ -79,8 +79,8 @@
 //!   other write may begin before that. `Wrote(0)` means that the write is to be repeated. A write that returns an
 //!   error is not followed by `Failed`.
 //! - Sending a file is a write, and the rules for writes apply. It never returns `Done(0)`: a file that has become
-//!   too short is an error. A driver that cannot use sendfile copies the file, and so does one whose kernel cannot
-//!   send this file.
+//!   too short is an error. A driver that cannot let the kernel send it (sendfile) copies the file, and so does one whose
+//!   kernel cannot send this file.
 //! - A `Pending` write ends without the peer's help: if the socket buffer is full it ends with `Wrote(0)`, and the
 //!   repeated write returns `Full`. So the owner may wait for it before closing the stream. `Full` may last
 //!   forever.
@@ -98,7 +98,7 @@
 //!   a round and once for each error; the socket goes on. There is no `Eof`.
 //!
 //! *Descriptors and credentials*
-//! - A read or a datagram that came with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is a
+//! - A read or a datagram that came with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is an
 //!   `AncillaryMessage`, if an option asks for that: it takes the place of the `Read` or `Datagram`. Without the
 //!   option the ancillary data is dropped.
 //! - Every descriptor received is either in a reported `AncillaryMessage` or closed: none is leaked.

@@ -23,7 +23,7 @@ use crate::event_loop::turn::select_strategy::SelectStrategy;
 use crate::event_loop::turn::spin_guard::DEFAULT_REBUILD_THRESHOLD;
 use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::Counters;
+use crate::metrics::LoopCounters;
 
 /// Collects the properties of an [`EventLoopGroup`]; [`build`](Self::build) checks them and opens the drivers.
 ///
@@ -309,7 +309,7 @@ impl LoopOptions {
         let clock = driver.clock();
         let pause = TokenPark::new(clock.clone());
         let waker = Arc::new(LoopWaker::new(driver.waker(), pause.unparker()));
-        let counters = Arc::new(Counters::new());
+        let counters = Arc::new(LoopCounters::new());
         let attachment = LoopAttachment {
             driver_name: driver.name(),
             counters: counters.clone(),
@@ -326,7 +326,7 @@ struct LoopParts {
     /// The loop sleeps here while the driver is paused after a failure.
     pause: TokenPark,
     waker: Arc<LoopWaker>,
-    counters: Arc<Counters>,
+    counters: Arc<LoopCounters>,
 }
 
 impl fmt::Debug for EventLoopGroupBuilder {

@@ -29,7 +29,8 @@ pub(crate) trait HostedChannels: Drainable + Default {
     /// Runs the work that calls into channels have deferred, unless such a call is on the stack.
     fn run_deferred(&self);
 
-    /// Closes all channels with this cause, because a shutdown has begun. Each first writes what is pending.
+    /// Closes all channels with this cause, because a shutdown has begun: after their flushed writes, or at once if
+    /// the loop has died.
     fn close_all(&self, cause: &Error);
 
     /// Closes all channels at once with this cause, because the loop has ended.

@@ -17,7 +17,7 @@ use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::tail_tasks::{TailTask, TailTaskEntry};
 use crate::futures::FutureWaker;
-use crate::metrics::{Counters, LoopMetrics};
+use crate::metrics::{LoopCounters, LoopMetrics};
 
 /// A handle to an event loop: an executor that also waits for I/O.
 ///
@@ -53,7 +53,7 @@ pub struct EventLoop {
 #[derive(Debug)]
 pub(crate) struct LoopAttachment {
     pub(crate) driver_name: &'static str,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) counters: Arc<LoopCounters>,
     /// The future of the first drain that was requested.
     pub(crate) drain_outcome: OnceLock<SharedFuture<Drained>>,
 }
@@ -100,7 +100,7 @@ impl EventLoop {
         let stats = self.executor.stats();
         match self.attachment() {
             Some(attachment) => attachment.counters.snapshot(&stats),
-            None => Counters::new().snapshot(&stats),
+            None => LoopCounters::new().snapshot(&stats),
         }
     }
 

@@ -92,6 +92,7 @@ enum EndedRegistration {
     Refused(Io),
 }
 
+/// One registration.
 struct RegistrationEntry {
     /// The call site of the registration.
     origin: Origin,

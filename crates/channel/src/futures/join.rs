@@ -71,8 +71,10 @@ impl<T> fmt::Debug for LocalJoin<T> {
 pub(crate) struct JoinSlot<T>(Rc<RefCell<JoinState<T>>>);
 
 enum JoinState<T> {
+    /// Not completed, with the waker of the `LocalJoin` if it was polled.
     Running(Option<Waker>),
     Done(Result<T, Error>),
+    /// The `LocalJoin` has returned the outcome.
     Taken,
 }
 
@@ -87,6 +89,7 @@ impl<T> JoinSlot<T> {
     }
 }
 
+/// The end that sets the outcome of a spawned future.
 pub(crate) struct JoinCompleter<T>(Option<JoinSlot<T>>);
 
 impl<T> JoinCompleter<T> {

@@ -71,8 +71,10 @@ pub struct Sleep {
     has_yielded: bool,
 }
 
+/// The end of a sleep.
 #[derive(Clone, Copy, Debug)]
 enum SleepDeadline {
+    /// This long after the first poll.
     After(Duration),
     At(Nanos),
 }

@@ -19,7 +19,8 @@ use crate::local_queue::LocalQueue;
 use crate::token::{Slab, Token};
 use crate::wake_flag::WakeFlag;
 
-type Task = Pin<Box<dyn Future<Output = ()>>>;
+/// A spawned future that delivers its own outcome.
+type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The spawned futures of a loop. Only the loop's thread uses them; wakers on other threads send commands.
 #[derive(Default)]
@@ -28,7 +29,7 @@ pub(crate) struct SpawnedFutures {
     ready: LocalQueue<Token>,
     closed: Cell<bool>,
     /// Futures that were spawned after the loop had ended, to be dropped.
-    late_futures: RefCell<VecDeque<(Origin, Task)>>,
+    late_futures: RefCell<VecDeque<(Origin, BoxedFuture)>>,
     is_dropping_late: Cell<bool>,
 }
 
@@ -36,9 +37,10 @@ pub(crate) struct SpawnedFutures {
 /// spawn more, the rest is leaked.
 const MAX_LATE_DROPS: usize = 1000;
 
+/// One spawned future.
 struct FutureSlot {
     /// `None` while the future is polled.
-    task: Option<(Task, Waker)>,
+    task: Option<(BoxedFuture, Waker)>,
     future_waker: Arc<FutureWaker>,
     origin: Origin,
 }
@@ -51,6 +53,7 @@ pub(crate) struct FutureWaker {
     sender: CommandSender<LoopCommand>,
 }
 
+/// The slot of a future that has not arrived on its loop.
 const NO_SLOT: u64 = u64::MAX;
 
 impl FutureWaker {
@@ -124,7 +127,7 @@ impl SpawnedFutures {
         self.add(future_waker, origin, Box::pin(task));
     }
 
-    fn add(&self, future_waker: Arc<FutureWaker>, origin: Origin, task: Task) {
+    fn add(&self, future_waker: Arc<FutureWaker>, origin: Origin, task: BoxedFuture) {
         if self.closed.get() {
             return self.drop_late(origin, task);
         }
@@ -140,7 +143,7 @@ impl SpawnedFutures {
 
     /// Drops a future that was spawned after the loop had ended, then those that its destructor spawns, one after
     /// the other and at most [`MAX_LATE_DROPS`].
-    fn drop_late(&self, origin: Origin, task: Task) {
+    fn drop_late(&self, origin: Origin, task: BoxedFuture) {
         self.late_futures.borrow_mut().push_back((origin, task));
         if self.is_dropping_late.replace(true) {
             return;
@@ -245,7 +248,7 @@ async fn catch_panics<F: Future>(
     complete(result);
 }
 
-fn drop_future(origin: Origin, task: Task) {
+fn drop_future(origin: Origin, task: BoxedFuture) {
     // A panic has already been reported, and no caller waits for the result.
     let _ = run_as(UserCode::Destructor, origin, || drop(task));
 }

@@ -101,7 +101,7 @@ fn l15_a_tick_whose_wait_was_cancelled_is_not_lost() {
 }
 
 #[test]
-#[should_panic(expected = "a period above zero")]
+#[should_panic(expected = "must be above zero")]
 fn l15_an_interval_without_a_period_is_refused() {
     let _never = interval(Duration::ZERO);
 }

@@ -39,6 +39,7 @@ pub(crate) trait Drainable {
 #[derive(Default)]
 pub(crate) struct CurrentDrain(RefCell<Option<ActiveDrain>>);
 
+/// A drain in progress.
 struct ActiveDrain {
     request: DrainRequest,
     timer: Option<TimerKey>,
@@ -46,6 +47,7 @@ struct ActiveDrain {
     busy: Option<Token>,
     /// True if the last vote of this loop was idle.
     has_voted_idle: bool,
+    /// The confirmation round to answer at the next check.
     round: Option<ConfirmationRound>,
 }
 

@@ -24,12 +24,13 @@ use crate::event_loop::loop_pool::{LoopLease, LoopPool};
 use crate::event_loop::registrations::Registrations;
 use crate::event_loop::tail_tasks::TailTasks;
 use crate::futures::{LocalJoin, Sleepers, SpawnedFutures};
-use crate::metrics::Counters;
+use crate::metrics::LoopCounters;
 
 /// An event loop, on its own thread. Its calls act at once and need no queue, and its registrants, futures and
 /// handlers need not be `Send`. Cheap to clone; not `Send`.
 ///
 /// A `LocalLoop` does not keep the loop alive. Once the loop has ended, its calls fail.
+/// Parameters of this type are called `here`.
 #[derive(Clone)]
 pub struct LocalLoop {
     parts: Rc<LocalLoopParts>,
@@ -46,7 +47,7 @@ struct LocalLoopParts {
     sleepers: Sleepers,
     tail_tasks: TailTasks,
     sender: CommandSender<LoopCommand>,
-    counters: Arc<Counters>,
+    counters: Arc<LoopCounters>,
     /// The pool and the current lease, in a group with one loop for each channel.
     loop_pool: Option<Weak<LoopPool>>,
     lease: RefCell<Option<LoopLease>>,
@@ -75,7 +76,7 @@ impl LocalLoop {
     pub(crate) fn new(
         driver: Box<dyn Driver>,
         sender: CommandSender<LoopCommand>,
-        counters: Arc<Counters>,
+        counters: Arc<LoopCounters>,
         loop_pool: Option<Weak<LoopPool>>,
     ) -> Self {
         let parts = LocalLoopParts {
@@ -189,7 +190,7 @@ impl LocalLoop {
         self.parts.wait_limit.get()
     }
 
-    pub(crate) fn counters(&self) -> &Arc<Counters> {
+    pub(crate) fn counters(&self) -> &Arc<LoopCounters> {
         &self.parts.counters
     }
 

@@ -20,7 +20,7 @@ use crate::token::Token;
 const MAX_EVENTS: u64 = 1024;
 
 /// The payload of a panic.
-pub(crate) type Payload = Box<dyn Any + Send>;
+pub(crate) type PanicPayload = Box<dyn Any + Send>;
 
 impl LocalLoop {
     pub(crate) fn request_rebuild(&self) {
@@ -60,7 +60,7 @@ impl LocalLoop {
     ///
     /// # Errors
     /// Returns every other panic.
-    pub(crate) fn recover_from_panic(&self, payload: Payload) -> Result<(), Payload> {
+    pub(crate) fn recover_from_panic(&self, payload: PanicPayload) -> Result<(), PanicPayload> {
         match self.parts.is_waiting.take() {
             true => self.detach_panicked_registration(payload),
             false => Err(payload),
@@ -73,7 +73,7 @@ impl LocalLoop {
     /// Returns the panic if that registration is unknown or already detaching: the driver's state cannot be trusted
     /// then.
     #[cold]
-    fn detach_panicked_registration(&self, payload: Payload) -> Result<(), Payload> {
+    fn detach_panicked_registration(&self, payload: PanicPayload) -> Result<(), PanicPayload> {
         let worked_on = self.call_driver(|driver| Ok(driver.working_on()));
         let worked_on = worked_on.ok().and_then(Result::ok).flatten();
         match worked_on.filter(|token| self.parts.registrations.is_live(*token)) {
@@ -124,7 +124,7 @@ impl LocalLoop {
     }
 
     #[cold]
-    fn on_dispatch_panic(&self, token: Option<Token>, payload: Payload) {
+    fn on_dispatch_panic(&self, token: Option<Token>, payload: PanicPayload) {
         let found = token.and_then(|token| Some((token, self.parts.registrations.origin(token)?)));
         let Some((token, origin)) = found else {
             // No receiver was running: the driver itself panicked.

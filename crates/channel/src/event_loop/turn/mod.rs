@@ -31,10 +31,10 @@ use crate::event_loop::channel_layer::HostedChannels;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::{CurrentLoopGuard, LocalLoop};
 use crate::event_loop::turn::select_strategy::{SelectMode, SelectStrategy, StrategyInput};
-use crate::event_loop::turn::spin_guard::{BackOff, SpinAction, SpinGuard, WaitOutcome};
+use crate::event_loop::turn::spin_guard::{DriverBackOff, SpinAction, SpinGuard, WaitOutcome};
 use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::{Counters, TurnTimes, WakeCause};
+use crate::metrics::{LoopCounters, TurnTimes, WakeCause};
 
 /// A deadline in the past: the driver polls for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));
@@ -47,7 +47,7 @@ const SPINS_PER_POLL: u32 = 8;
 /// Runs the turns of an event loop. Lives on the loop's thread.
 pub(crate) struct LoopRunner {
     local: LocalLoop,
-    counters: Arc<Counters>,
+    counters: Arc<LoopCounters>,
     /// True if there is a strategy to ask, a spin before each sleep, or a pause of the driver. One branch per turn
     /// covers all three.
     has_special_wait: bool,
@@ -56,7 +56,7 @@ pub(crate) struct LoopRunner {
     budget: TaskBudget,
     spin_time: Option<Duration>,
     spin_guard: SpinGuard,
-    back_off: BackOff,
+    back_off: DriverBackOff,
     /// The driver is paused until this time; the loop sleeps on its park token meanwhile.
     paused_until: Option<Nanos>,
     pause_park: TokenPark,
@@ -67,7 +67,7 @@ pub(crate) struct LoopRunner {
     /// own, and there is no strategy to ask.
     is_undisturbed: bool,
     /// Makes this the current loop of its thread. `None` for a manual loop, which is made current turn by turn.
-    _here: Option<CurrentLoopGuard>,
+    _current_guard: Option<CurrentLoopGuard>,
 }
 
 /// How the first phase ended.
@@ -96,7 +96,7 @@ impl SelectOutcome {
     }
 }
 
-/// What the task phase did.
+/// The work that the task phase did, and when it ended.
 struct TaskPhaseOutcome {
     tasks: usize,
     polled: u64,
@@ -121,14 +121,14 @@ impl LoopRunner {
             budget: options.budget,
             spin_time,
             spin_guard: SpinGuard::new(options.rebuild_after),
-            back_off: BackOff::default(),
+            back_off: DriverBackOff::default(),
             paused_until: None,
             pause_park,
             waker,
             is_idle: false,
             is_undisturbed: here.is_some() && options.strategy.is_none(),
             local,
-            _here: here,
+            _current_guard: here,
         }
     }
 

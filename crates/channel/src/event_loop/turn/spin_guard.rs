@@ -73,11 +73,11 @@ impl SpinGuard {
 
 /// The back-off of a failing driver: each pause is longer than the last, until a wait succeeds.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct BackOff {
+pub(crate) struct DriverBackOff {
     failures: u32,
 }
 
-impl BackOff {
+impl DriverBackOff {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_secs(1);
 
@@ -146,10 +146,10 @@ mod tests {
 
     #[test]
     fn l03_pauses_double_up_to_a_second_and_restart_after_success() {
-        let mut back_off = BackOff::default();
+        let mut back_off = DriverBackOff::default();
         let pauses: Vec<_> = (0..12).map(|_| back_off.record_failure().as_millis()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1000, 1000]);
         back_off.record_success();
-        assert_eq!(back_off.record_failure(), BackOff::FIRST);
+        assert_eq!(back_off.record_failure(), DriverBackOff::FIRST);
     }
 }
