@@ -1,4 +1,4 @@
-//! The same bootstraps and handlers as over any other driver.
+//! The bootstraps and handlers of other drivers work over the blocking driver (L13).
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ fn l13_an_echo_server_has_a_loop_and_a_thread_per_connection() {
     for _ in 0..3 {
         peers.iter_mut().for_each(assert_echoes);
     }
-    assert_eq!(bench.loops(), 21, "one for the listener");
+    assert_eq!(bench.loops(), 21, "one loop is the listener's");
     assert!(bench.group.children().all(|it| it.driver_name() == "blocking"));
     assert!(bench.group.children().all(|it| it.metrics().channels == 1));
     let names: HashSet<_> = bench.group.children().map(|it| it.name().to_owned()).collect();
@@ -51,8 +51,8 @@ fn l13_an_echo_server_has_a_loop_and_a_thread_per_connection() {
 
 #[test]
 fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
-    struct ReportSender(std::sync::mpsc::Sender<Bytes>);
-    impl Handler for ReportSender {
+    struct SendsReads(std::sync::mpsc::Sender<Bytes>);
+    impl Handler for SendsReads {
         fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
             let _ = self.0.send(msg.take().expect("bytes"));
             Ok(())
@@ -62,7 +62,7 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
     let (_server, address) = bench.server(|| Echo);
     let (tell, told) = channel();
     let client = bench.client().initialiser(move |edit| {
-        edit.add_last("tells", ReportSender(tell.clone()))?;
+        edit.add_last("tells", SendsReads(tell.clone()))?;
         Ok(())
     });
     let channels: Vec<_> =
@@ -77,7 +77,7 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
         get(channel.close());
     }
     bench.until_channels(1);
-    assert_eq!(bench.loops(), 11, "they wait for the next");
+    assert_eq!(bench.loops(), 11, "idle loops are kept");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn l13_a_second_socket_on_the_loop_of_a_channel_is_refused() {
     let error = crate::support::failure(channel.connect(address)).to_string();
     assert!(error.contains("one socket at a time"), "{error}");
     get(channel.close());
-    // One that is idle may be taken by name, and is then nobody else's.
+    // An idle loop may be used directly; it is then not given to another channel.
     let mut peer = connect(address);
     assert_echoes(&mut peer);
     drop(peer);

@@ -1,4 +1,4 @@
-//! How groups with a loop for each channel end: shutdown (L10), drain (L11), the last handle (E21).
+//! The end of groups with a loop per channel: shutdown (L10), drain (L11), the last handle (E21).
 
 use std::io::Read;
 use std::sync::mpsc::channel;
@@ -17,10 +17,10 @@ use crate::support::{
     read_to_end,
 };
 
-/// More than the buffers of both sockets hold.
+/// More bytes than the buffers of both sockets hold.
 const MUCH: usize = 16 << 20;
 
-/// Sends much, and says goodbye when it is told to end.
+/// Sends many bytes, and "goodbye" when the drain begins.
 struct Sends;
 
 impl Handler for Sends {
@@ -51,13 +51,13 @@ fn l11_a_drain_ends_the_loops_of_all_channels_when_everything_is_sent() {
     }
     let drained = bench.group.drain(within(TIME_LIMIT));
     server.closed().wait_timeout(TIME_LIMIT).unwrap();
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the listener is closed");
     assert!(bench.group.is_draining() && !drained.is_done());
     let refused = failure(bench.client().connect(address));
     let why = |kind: &ErrorKind| matches!(kind, ErrorKind::Other(why) if why.is::<LoopDraining>());
     assert!(why(refused.kind()), "{refused}");
-    assert_eq!(bench.loops(), 6, "none was added");
-    // One after the other: the loops of those that are through wait for the rest.
+    assert_eq!(bench.loops(), 6, "no loop was added");
+    // One after the other: the loops of finished channels wait for the rest.
     for peer in &mut peers {
         let mut rest = vec![0; MUCH - 1 + "goodbye".len()];
         peer.read_exact(&mut rest).unwrap();
@@ -152,5 +152,5 @@ fn l13_a_server_outlives_its_workers_and_closes_new_connections() {
         assert_eq!(read_to_end(&mut connect(address)), b"");
     }
     assert!(server.is_active());
-    assert!(bench.reports().is_empty(), "that is no fault");
+    assert!(bench.reports().is_empty(), "this is not reported as a fault");
 }

@@ -1,4 +1,4 @@
-//! A close, a task, a timer and a shutdown reach a loop that waits for its peer.
+//! A close, a task, a timer and a shutdown interrupt a loop that waits for its peer (L13, L10).
 
 use std::sync::mpsc::channel;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::support::{
     AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get, ip, read_to_end, wait_until,
 };
 
-/// Far less than any timeout of poll(2), or of Java's blocking sockets (a second): nobody looks now and then.
+/// Far less than a polling interval, such as the second of Netty's blocking sockets: the wait is really interrupted.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[track_caller]
@@ -25,7 +25,7 @@ fn at_once<R>(what: impl FnOnce() -> R) -> R {
     result
 }
 
-/// Waits until the loop of a channel has done all it was told, and sleeps: in poll(2), for its peer.
+/// Waits until the loop of a channel has run its tasks and sleeps in poll(2), waiting for its peer.
 fn wait_until_asleep(channel: &Channel) {
     let at = channel.event_loop();
     let own = at.clone();
@@ -57,7 +57,7 @@ fn l13_a_close_of_the_server_interrupts_its_accept() {
     assert!(std::net::TcpStream::connect(address).is_err());
 }
 
-/// A server whose connections have little room.
+/// A server whose connections have small socket buffers.
 fn narrow(bench: &Bench) -> (Channel, std::net::SocketAddr, std::sync::mpsc::Receiver<Channel>) {
     let (tell, told) = channel();
     let server = ServerBootstrap::new(&bench.group, Tcp)
@@ -122,12 +122,12 @@ fn l10_a_shutdown_interrupts_reads_writes_and_accepts_at_once() {
     for peer in &mut peers {
         read_to_end(peer);
     }
-    assert!(std::net::TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(std::net::TcpStream::connect(address).is_err(), "the listener is closed");
 }
 
 #[test]
 fn l13_an_unanswered_connect_is_interrupted_by_its_cancel_and_by_a_shutdown() {
-    // A backlog that is full answers nobody.
+    // A full backlog does not answer.
     let listener =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: std::net::SocketAddr = "127.0.0.1:0".parse().unwrap();

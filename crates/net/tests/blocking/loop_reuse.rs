@@ -1,4 +1,4 @@
-//! Loops that are idle are used again.
+//! Idle loops are reused (L13).
 
 use std::collections::HashSet;
 use std::sync::mpsc::channel;

@@ -1,4 +1,4 @@
-//! At most so many channels (`max_channels`).
+//! The limit `max_channels` of a group with a loop per channel (L13).
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -67,7 +67,7 @@ fn l13_an_accepted_connection_above_max_channels_is_closed_and_reported() {
         report.contains("an accepted connection could not be registered and was closed, 1 so far"),
         "{report}"
     );
-    assert!(bench.reports().len() <= 5, "a flood of them is one fault");
+    assert!(bench.reports().len() <= 5, "repeated faults are reported as one");
     peers.iter_mut().for_each(assert_echoes);
     bench.assert_not_spinning();
     assert!(server.is_active());
@@ -85,8 +85,8 @@ fn l13_max_channels_of_zero_or_of_a_fixed_group_is_an_error() {
     assert!(matches!(fixed, Err(LoopBuildError::NotPerChannel { max: 5 })));
 }
 
-/// A loop is free before the connection it had stops to count: so a server that accepts no more than it has
-/// loops for closes nobody.
+/// A loop is free before its connection stops to count. A server whose limit is the number of loops therefore closes
+/// no connection.
 #[test]
 fn l13_with_a_connection_limit_new_connections_wait_for_a_loop() {
     let bench = limited(3);
@@ -101,7 +101,7 @@ fn l13_with_a_connection_limit_new_connections_wait_for_a_loop() {
         })
         .collect();
     for one in crowd {
-        one.join().expect("all were served");
+        one.join().expect("all clients are served");
     }
     assert_eq!(bench.loops(), 3);
     assert_eq!(bench.reports(), [""; 0]);
@@ -115,14 +115,14 @@ fn l13_bind_on_each_loop_is_refused_by_a_group_with_a_loop_per_channel() {
     assert!(error.contains("a loop for each channel"), "{error}");
 }
 
-/// Cancels it, or closes what has come of it.
+/// Cancels the connect, or closes the channel if it has succeeded.
 fn give_up(connected: PromiseFuture<Channel>) {
     if !connected.cancel() {
         get(get(connected).close());
     }
 }
 
-/// Whatever fails on the way gives the loop back: with a limit of one a second attempt would not be made.
+/// Every failure frees the loop: with a limit of one, a second attempt would fail otherwise.
 #[test]
 fn l13_a_loop_is_free_again_after_any_failure() {
     let bench = limited(1);
@@ -202,8 +202,8 @@ fn l13_a_loop_whose_thread_cannot_be_started_is_free_again() {
     use std::sync::Arc;
     use std::sync::atomic::AtomicBool;
     use waterwheel_executor::{LoopBody, ThreadFactory, ThreadSupplier};
-    struct Moody(AtomicBool, ThreadFactory);
-    impl ThreadSupplier for Moody {
+    struct FailingFactory(AtomicBool, ThreadFactory);
+    impl ThreadSupplier for FailingFactory {
         fn start(&self, body: LoopBody) -> std::io::Result<Option<std::thread::JoinHandle<()>>> {
             match self.0.load(Ordering::Relaxed) {
                 true => self.1.start(body),
@@ -213,7 +213,7 @@ fn l13_a_loop_whose_thread_cannot_be_started_is_free_again() {
     }
     let there = Bench::new();
     let (_server, address) = there.server(|| Echo);
-    let supplier = Arc::new(Moody(AtomicBool::new(false), ThreadFactory::new("moody")));
+    let supplier = Arc::new(FailingFactory(AtomicBool::new(false), ThreadFactory::new("moody")));
     let (shared, max) = (supplier.clone(), 1);
     let bench = Bench::with(Blocking, |builder| builder.thread_supplier(shared).max_channels(max));
     for _ in 0..3 {

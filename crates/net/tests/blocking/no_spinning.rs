@@ -1,4 +1,4 @@
-//! The corners of level-triggered readiness: no loop spins (L17).
+//! Corner cases of level-triggered readiness: no blocking loop spins (L17).
 
 use std::io::Write;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,7 +11,7 @@ use waterwheel_net::Tcp;
 
 use crate::support::{AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get, ip};
 
-/// Reads off, but half closure allowed: nothing closes it but what breaks it.
+/// Auto-read off and half closure on: only an error closes the connection.
 fn quiet(bench: &Bench) -> (SocketAddr, Receiver<Channel>) {
     let (tell, told) = channel();
     let options =
@@ -33,7 +33,7 @@ fn l17_blocking_loops_do_not_spin_over_a_reset_with_reads_off() {
     let channel = told.recv_timeout(TIME_LIMIT).unwrap();
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
-    channel.closed().wait_timeout(TIME_LIMIT).expect("it is seen");
+    channel.closed().wait_timeout(TIME_LIMIT).expect("the reset is noticed");
     bench.assert_not_spinning();
 }
 
@@ -63,7 +63,7 @@ fn l17_blocking_loops_do_not_spin_over_the_peers_end_and_a_local_half_close() {
     get(channel.shutdown_output());
     bench.assert_not_spinning();
     channel.read();
-    channel.closed().wait_timeout(TIME_LIMIT).expect("both directions are over");
+    channel.closed().wait_timeout(TIME_LIMIT).expect("both directions are closed");
     bench.assert_not_spinning();
 }
 

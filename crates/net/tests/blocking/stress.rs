@@ -1,4 +1,4 @@
-//! Channels that come and go from all sides while the group ends.
+//! Connects and closes that race with the end of the group (L13).
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use waterwheel_net::Blocking;
 
 use crate::support::{Bench, Echo, TIME_LIMIT, connect, wait_until};
 
-/// Whatever the outcome of each attempt, there is one, no loop is left behind, and nothing hangs.
+/// Each attempt has an outcome, no loop is leaked, and nothing hangs.
 #[test]
 fn l13_connects_and_closes_race_with_the_end_of_the_group() {
     for round in 0..30 {
@@ -32,7 +32,7 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
                             0 => drop(connected.cancel()),
                             1 => drop(connected),
                             _ => {
-                                connected.wait_timeout(TIME_LIMIT).expect("there is an outcome");
+                                connected.wait_timeout(TIME_LIMIT).expect("an outcome");
                                 open.extend(connected.join());
                             }
                         }
@@ -62,7 +62,7 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
         over.store(true, Ordering::Relaxed);
         for client in clients {
             for channel in client.join().unwrap() {
-                channel.closed().wait_timeout(TIME_LIMIT).expect("it is closed");
+                channel.closed().wait_timeout(TIME_LIMIT).expect("the channel is closed");
             }
         }
         assert!(bench.group.children().all(|it| it.is_terminated()));
@@ -73,8 +73,8 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
     }
 }
 
-/// With a limit, and connections that come and go faster than they are seen to: the limit holds, and
-/// when it is quiet again all loops are free.
+/// With `max_channels` and more short connections than can be served at once: the limit holds, and afterwards all loops
+/// are free.
 #[test]
 fn l13_many_clients_at_the_limit_leave_all_loops_free() {
     let bench = Bench::with(Blocking, |builder| builder.max_channels(8));
@@ -92,7 +92,7 @@ fn l13_many_clients_at_the_limit_leave_all_loops_free() {
     for one in crowd {
         one.join().unwrap();
     }
-    // Some may still wait to be accepted, and be before us.
+    // Earlier connections may still wait to be accepted.
     let mut all = Vec::new();
     wait_until("seven loops free", || {
         let mut peer = connect(address);

@@ -1,4 +1,5 @@
-//! What the turns of an event loop may allocate: nothing.
+//! Allocation budgets: a turn of an event loop and an echo allocate nothing, a connection little (L03, C02,
+//! C06, C13).
 
 use std::cell::Cell;
 use std::future::{Future, poll_fn};
@@ -21,7 +22,7 @@ mod counting_allocator;
 
 use counting_allocator::{allocations_in, bytes};
 
-/// So many turns are measured, after as many to warm up.
+/// The number of turns that are measured, after as many to warm up.
 const TURNS: usize = 200;
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
@@ -34,7 +35,7 @@ fn over_both(test: impl Fn(ManualEventLoop)) {
     test(manual(PollDriver));
 }
 
-/// What so many turns allocate, once everything has grown to its size.
+/// Returns the number of allocations in `TURNS` turns, after all buffers have grown to their size.
 fn allocated(manual: &mut ManualEventLoop, mut before_each: impl FnMut()) -> u64 {
     let mut run = || {
         for _ in 0..TURNS {
@@ -81,7 +82,7 @@ fn l15_a_wake_and_a_poll_allocate_nothing() {
         });
         manual.on_loop(|here| drop(here.spawn_local(yields))).unwrap();
         assert_eq!(allocated(&mut manual, || ()), 0);
-        assert_eq!(polls.get(), 2 * TURNS, "once a turn");
+        assert_eq!(polls.get(), 2 * TURNS, "one poll per turn");
     });
 }
 
@@ -100,7 +101,7 @@ fn l15_a_wake_off_the_loop_allocates_nothing() {
         manual.on_loop(|here| drop(here.spawn_local(waits))).unwrap();
         manual.turn(AT_ONCE);
         let waker = waker.recv().unwrap();
-        // Between the turns this thread is not the loop's: a wake goes through its queue.
+        // Between turns this thread is not the loop's thread: a wake goes through its queue.
         assert_eq!(allocated(&mut manual, || waker.wake_by_ref()), 0);
         assert_eq!(polls.get(), 1 + 2 * TURNS);
     });
@@ -171,7 +172,7 @@ fn connect(manual: &mut ManualEventLoop) -> UnixStream {
 #[test]
 fn c13_an_idle_connection_takes_little_memory() {
     over_both(|mut manual| {
-        // What is there for all of them comes with the first.
+        // Shared tables are allocated with the first connection.
         let mut peers = vec![connect(&mut manual)];
         peers.reserve_exact(CONNECTIONS);
         echo(&mut manual, &mut peers);
@@ -200,7 +201,7 @@ fn echo(manual: &mut ManualEventLoop, peers: &mut [UnixStream]) {
 /// allocates nothing. It was sixteen.
 const MOST_PER_LIFE: u64 = 7;
 
-/// Registers what is accepted with the same loop.
+/// Registers accepted connections with the same loop.
 struct Accepts;
 
 impl InboundHandler for Accepts {
@@ -227,7 +228,7 @@ fn c02_the_life_of_a_connection_stays_within_its_allocation_budget() {
         let server = manual.on_loop(add).unwrap().unwrap();
         drop(server.bind(SocketAddr::from(([127, 0, 0, 1], 0))));
         manual.turn(AT_ONCE);
-        let Some(Address::Ip(at)) = server.local_address() else { panic!("it is bound") };
+        let Some(Address::Ip(at)) = server.local_address() else { panic!("a bound channel") };
         let mut live = || {
             let mut peer = TcpStream::connect(at).unwrap();
             peer.write_all(b"hello").unwrap();
@@ -236,11 +237,11 @@ fn c02_the_life_of_a_connection_stays_within_its_allocation_budget() {
             peer.read_exact(&mut [0; 5]).unwrap();
             drop(peer);
             manual.turn(AT_ONCE); // Closes.
-            assert_eq!(manual.event_loop().metrics().channels, 1, "the server alone");
+            assert_eq!(manual.event_loop().metrics().channels, 1, "only the server is left");
         };
         (0..TURNS).for_each(|_| live());
         let (count, ()) = allocations_in(|| (0..TURNS).for_each(|_| live()));
-        // And now and then a block for reads.
+        // Now and then a new read block.
         assert!(count <= MOST_PER_LIFE * TURNS as u64 + 2, "{count} in {TURNS} lives");
     });
 }
@@ -251,7 +252,7 @@ fn c06_an_echo_allocates_nothing() {
         let mut peers = [connect(&mut manual)];
         (0..TURNS).for_each(|_| echo(&mut manual, &mut peers));
         let (count, ()) = allocations_in(|| (0..TURNS).for_each(|_| echo(&mut manual, &mut peers)));
-        // Reads are carved from a block of the loop's, which is made anew when it is used up.
+        // Reads are carved from a block of the loop, which is allocated anew when it is used up.
         assert!(count <= 2, "{count} in {TURNS} echoes");
     });
 }
@@ -283,7 +284,7 @@ fn c13_an_echo_of_a_datagram_stays_within_its_allocation_budget() {
         let channel = manual.on_loop(add).unwrap().unwrap();
         drop(channel.bind(SocketAddr::from(([127, 0, 0, 1], 0))));
         manual.turn(AT_ONCE);
-        let Some(Address::Ip(at)) = channel.local_address() else { panic!("it is bound") };
+        let Some(Address::Ip(at)) = channel.local_address() else { panic!("a bound channel") };
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
         peer.connect(at).unwrap();
         let mut echo = || {

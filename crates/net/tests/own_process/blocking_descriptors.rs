@@ -1,5 +1,5 @@
-//! A server with a loop for each connection and too few descriptors (L13, L16). Alone in its process, whose
-//! limit it is.
+//! A server with a loop per connection and too few descriptors (EMFILE; L13, L16). Lowers RLIMIT_NOFILE of its
+//! process.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -28,7 +28,7 @@ impl Handler for Echo {
     }
 }
 
-/// Whether it is answered; closed is the other way.
+/// True if the peer is answered, false if it is closed.
 fn echoes(peer: &mut TcpStream) -> bool {
     peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     let answered = peer.write_all(b"ping").and_then(|()| peer.read_exact(&mut [0; 4]));
@@ -39,7 +39,7 @@ fn echoes(peer: &mut TcpStream) -> bool {
     }
 }
 
-/// How much of the processor the whole process has used.
+/// Returns the CPU time of the process.
 fn cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(used.tv_sec.try_into().unwrap(), used.tv_nsec.try_into().unwrap())
@@ -75,11 +75,11 @@ fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
     let mut peers = Vec::new();
     while let Ok(peer) = TcpStream::connect(address) {
         peers.push(peer);
-        assert!(peers.len() < 200, "the limit is not felt");
+        assert!(peers.len() < 200, "the limit has no effect");
     }
     report_with("Too many open files");
 
-    // Nothing is to be had, and nobody spins.
+    // No descriptor is free, and no loop spins.
     let turns = || group.children().map(|it| it.metrics().turns).sum::<u64>();
     report_with("Too many open files");
     let (before, busy, since) = (turns(), cpu(), Clock::Monotonic.now());
@@ -90,13 +90,13 @@ fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
     assert!(share < 0.05, "{share} of the processor");
     assert!(echoes(&mut first));
 
-    // When there is room again those who waited are served; those for whom no loop was to be had are closed.
+    // With descriptors again, waiting connections are served; those without a loop were closed.
     setrlimit(Resource::Nofile, full).unwrap();
     let served = peers.iter_mut().filter_map(|peer| echoes(peer).then_some(())).count();
     assert!(served > 10, "{served} of {}", peers.len());
     assert!(echoes(&mut TcpStream::connect(address).unwrap()));
 
-    // And nothing is left behind.
+    // No descriptor and no thread is leaked.
     drop((first, peers));
     drop(group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap());
     for event_loop in group.children() {

@@ -1,5 +1,5 @@
-//! Descriptors: none is leaked, and what cannot be had is named. All in one test, because the number
-//! of open descriptors and their limit are the process's.
+//! Drivers leak no descriptor, and errors name what EMFILE has prevented. One test, because the number of open
+//! descriptors and RLIMIT_NOFILE belong to the process.
 
 #[path = "../support/driver_rig.rs"]
 mod driver_rig;
@@ -16,8 +16,8 @@ use driver_rig::{DriverRig, dup, on_every_driver, pair};
 #[test]
 fn l02_drivers_leak_no_descriptor_and_name_what_fails_with_emfile() {
     let before = open_descriptors();
-    on_every_driver(a_life);
-    assert_eq!(open_descriptors(), before, "after a life");
+    on_every_driver(full_lifecycle);
+    assert_eq!(open_descriptors(), before, "after a full lifecycle");
     opening_without_descriptors();
     assert_eq!(open_descriptors(), before, "after failing to open");
     on_every_driver(rebuilding_without_descriptors);
@@ -25,8 +25,8 @@ fn l02_drivers_leak_no_descriptor_and_name_what_fails_with_emfile() {
     assert_eq!(open_descriptors(), before, "at the end");
 }
 
-/// Whatever registrations go through; some are left for the driver's end.
-fn a_life(rig: &mut DriverRig) {
+/// The lifecycle of registrations; some are left to the drop of the driver.
+fn full_lifecycle(rig: &mut DriverRig) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let listening = rig.attach(Socket::new(listener).unwrap(), Role::Listener);
@@ -86,14 +86,14 @@ fn accepting_without_descriptors(rig: &mut DriverRig) {
     assert_eq!(round.len(), 2, "{round:?}");
     assert_eq!(round[0], "complete");
     assert!(round[1].starts_with("accept failed"), "{round:?}");
-    // Whoever pauses hears nothing, and loses nothing.
+    // With accepts off there is no event, and no connection is lost.
     rig.read_off(token);
     rig.assert_quiet();
     rig.read_on(token);
     assert_eq!(rig.round(), ["accepted", "complete"]);
 }
 
-/// Lets so many descriptors be opened, and no more.
+/// Lowers RLIMIT_NOFILE so that `left` more descriptors can be opened.
 fn with_descriptors_left<R>(left: i32, act: impl FnOnce() -> R) -> R {
     let limit = getrlimit(Resource::Nofile);
     let next = dup(std::io::stdin()).as_raw_fd();

@@ -1,7 +1,7 @@
-//! Signals end no wait and move no deadline (L06), and writes send none.
+//! Signals neither end a wait nor move its deadline (EINTR, L06), and writes raise no SIGPIPE.
 //!
-//! Without the test harness: a signal to the process goes to its main thread, so that is where the
-//! wait has to be.
+//! Without the test harness: a signal to the process is handled by its main thread, so the wait has to be
+//! there.
 
 #[path = "../support/driver_rig.rs"]
 mod driver_rig;
@@ -21,7 +21,7 @@ use waterwheel_channel::driver::{OutQueue, WaitSummary};
 
 use driver_rig::{DriverRig, TIME_LIMIT, on_every_driver};
 
-/// What is waited for, under a signal every millisecond.
+/// The time of the wait, under a signal every millisecond.
 const WAIT: Duration = Duration::from_millis(200);
 
 fn main() {
@@ -53,7 +53,7 @@ fn l06_a_thousand_signals_a_second_do_not_move_a_deadline(rig: &mut DriverRig) {
         while stopped.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
             kill_process(getpid(), Signal::USR1).unwrap();
             sent += 1;
-            // A deadline that every signal moves would never come.
+            // If every signal moved the deadline, the wait would never end.
             if sent > TIME_LIMIT.as_millis() {
                 break;
             }

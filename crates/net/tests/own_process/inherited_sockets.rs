@@ -1,7 +1,7 @@
-//! Sockets that a process was started with (C12).
+//! Inherited sockets: socket activation (C12).
 //!
-//! Without the test harness: each test starts this program again, with sockets for its descriptors 3 and 4,
-//! as the process that is to serve there.
+//! Without the test harness: each test starts this program again, with sockets as descriptors 3 and 4, in the
+//! role of the server process.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -15,10 +15,10 @@ use waterwheel_channel::{
 };
 use waterwheel_net::{Auto, InheritError, Inherited, Tcp};
 
-/// What the process is to do, in its environment.
+/// The environment variable with the role of the process.
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -27,7 +27,7 @@ fn main() {
         Ok("takes") => takes(),
         Ok("takes twice") => takes_twice(),
         Ok("opens first") => opens_first(),
-        Ok(other) => panic!("no role is called {other}"),
+        Ok(other) => panic!("unknown role {other}"),
         Err(_) => {
             c12_inherited_sockets_are_served_under_their_names();
             c12_connections_made_before_the_process_started_are_served();
@@ -57,7 +57,7 @@ impl Handler for Echo {
     }
 }
 
-/// Names the server to those it accepts.
+/// Greets accepted connections with the name of the socket.
 struct Named(String);
 
 impl Handler for Named {
@@ -74,7 +74,10 @@ impl Handler for Named {
 
 fn serves() {
     let inherited = Inherited::take().unwrap();
-    assert!(matches!(Inherited::take(), Err(InheritError::AlreadyTaken)), "only once");
+    assert!(
+        matches!(Inherited::take(), Err(InheritError::AlreadyTaken)),
+        "a second take is refused"
+    );
     let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
     let mut servers = Vec::new();
     for socket in inherited {
@@ -99,17 +102,17 @@ fn takes() {
         Ok(inherited) => println!("{} taken", inherited.len()),
         Err(error) => println!("{error}"),
     }
-    // Whatever there was is still there.
+    // All descriptors are still open.
     for fd in [3, 4] {
         println!("{fd} {}", state(fd));
     }
 }
 
-/// Takes one descriptor more than there is, then opens a listener under that very number, and takes again.
+/// Takes one descriptor too many, then opens a listener under that number, and takes again.
 fn takes_twice() {
     println!("{}", Inherited::take().unwrap_err());
     let own = TcpListener::bind("127.0.0.1:0").unwrap();
-    assert_eq!(own.as_raw_fd(), 5, "the one that was missing");
+    assert_eq!(own.as_raw_fd(), 5, "the missing number");
     match Inherited::take() {
         Ok(inherited) => println!("{} taken", inherited.len()),
         Err(error) => println!("{error}"),
@@ -117,7 +120,7 @@ fn takes_twice() {
     assert_is_usable(&own);
 }
 
-/// Opens a listener under a number that the environment says was passed, and takes then.
+/// Opens a listener under a number that the environment announces, and then takes.
 fn opens_first() {
     let own = TcpListener::bind("127.0.0.1:0").unwrap();
     assert_eq!(own.as_raw_fd(), 5);
@@ -131,14 +134,14 @@ fn opens_first() {
     assert_is_usable(&own);
 }
 
-/// Says so if nobody has closed it.
+/// Prints "usable" if the listener is still open.
 fn assert_is_usable(own: &TcpListener) {
     let _peer = TcpStream::connect(own.local_addr().unwrap()).unwrap();
     own.accept().unwrap();
     println!("usable");
 }
 
-/// Whether a descriptor is open, and whether programs that this one starts have it too.
+/// Returns whether a descriptor is open and whether it is close-on-exec.
 fn state(fd: u32) -> &'static str {
     const CLOSED_ON_EXEC: u32 = 0o2_000_000;
     let Ok(known) = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")) else {
@@ -146,7 +149,7 @@ fn state(fd: u32) -> &'static str {
     };
     let flags = known.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| u32::from_str_radix(flags.trim(), 8).ok());
-    match flags.expect("it has flags") & CLOSED_ON_EXEC {
+    match flags.expect("flags in fdinfo") & CLOSED_ON_EXEC {
         0 => "is open",
         _ => "is open, and kept from others",
     }
@@ -161,8 +164,8 @@ struct Process {
 }
 
 impl Process {
-    /// Starts it with these for its descriptors 3 and 4. The shell in between knows the number that the
-    /// process will have, its own.
+    /// Starts the process with these as descriptors 3 and 4. The shell in between sets LISTEN_PID to its own
+    /// pid, which the process keeps.
     fn start(role: &str, passed: [OwnedFd; 2], environment: &str) -> Self {
         let script = format!("exec 3<&0 4<&2 0</dev/null 2>/dev/null; {environment} exec \"$0\"");
         let [third, fourth] = passed;
@@ -179,8 +182,8 @@ impl Process {
         Self { child, said }
     }
 
-    fn says(&mut self) -> String {
-        self.said.next().expect("it says something").unwrap()
+    fn next_line(&mut self) -> String {
+        self.said.next().expect("a line of output").unwrap()
     }
 }
 
@@ -220,9 +223,9 @@ fn c12_inherited_sockets_are_served_under_their_names() {
     let ((one, at_one), (other, at_other)) = (listen(), listen());
     let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=front:back";
     let mut process = Process::start("serves", [one, other], environment);
-    assert_eq!(process.says(), format!("front {at_one}"));
-    assert_eq!(process.says(), format!("back {at_other}"));
-    assert_eq!(process.says(), "ready");
+    assert_eq!(process.next_line(), format!("front {at_one}"));
+    assert_eq!(process.next_line(), format!("back {at_other}"));
+    assert_eq!(process.next_line(), "ready");
     assert_greets(&mut connect(at_one), "front");
     assert_greets(&mut connect(at_other), "back");
 }
@@ -232,49 +235,49 @@ fn c12_connections_made_before_the_process_started_are_served() {
     let mut early = connect(address);
     let mut process = Process::start("serves", [listener, null()], "LISTEN_PID=$$ LISTEN_FDS=1");
     assert_greets(&mut early, "unknown");
-    assert_eq!(process.says(), format!("unknown {address}"));
+    assert_eq!(process.next_line(), format!("unknown {address}"));
 }
 
 fn c12_sockets_meant_for_another_process_are_left_alone() {
     let environment = format!("LISTEN_PID={} LISTEN_FDS=2", std::process::id());
     let mut process = Process::start("takes", [listen().0, listen().0], &environment);
-    assert_eq!(process.says(), "0 taken");
-    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+    assert_eq!(process.next_line(), "0 taken");
+    assert_eq!([process.next_line(), process.next_line()], ["3 is open", "4 is open"]);
 }
 
 fn c12_a_descriptor_that_does_not_listen_is_named_and_nothing_is_taken() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=2 LISTEN_FDNAMES=door:window";
     let mut process = Process::start("takes", [listen().0, null()], environment);
-    let error = process.says();
+    let error = process.next_line();
     assert!(error.contains("descriptor 4 (`window`) is not a listening socket"), "{error}");
-    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+    assert_eq!([process.next_line(), process.next_line()], ["3 is open", "4 is open"]);
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
     let mut process = Process::start("takes", [listen().0, listen().0], environment);
-    let error = process.says();
+    let error = process.next_line();
     assert!(error.contains("descriptor 5 (`unknown`)"), "{error}");
-    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
+    assert_eq!([process.next_line(), process.next_line()], ["3 is open", "4 is open"]);
 }
 
 fn c12_a_failed_take_cannot_be_repeated() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3";
     let mut process = Process::start("takes twice", [listen().0, listen().0], environment);
-    let missing = process.says();
+    let missing = process.next_line();
     assert!(missing.contains("descriptor 5 (`unknown`)"), "{missing}");
-    let again = process.says();
+    let again = process.next_line();
     assert!(again.contains("called before"), "{again}");
-    assert_eq!(process.says(), "usable");
+    assert_eq!(process.next_line(), "usable");
 }
 
 fn c12_a_descriptor_opened_by_the_process_is_never_taken() {
     let environment = "LISTEN_PID=$$ LISTEN_FDS=3 LISTEN_FDNAMES=a:b:c";
     let mut process = Process::start("opens first", [listen().0, listen().0], environment);
-    let error = process.says();
+    let error = process.next_line();
     assert!(error.contains("descriptor 5 (`c`) was not inherited"), "{error}");
-    assert_eq!([process.says(), process.says()], ["3 is open", "4 is open"]);
-    assert_eq!(process.says(), "usable");
+    assert_eq!([process.next_line(), process.next_line()], ["3 is open", "4 is open"]);
+    assert_eq!(process.next_line(), "usable");
 }
 
 fn c12_a_process_without_sockets_has_none() {
     let mut process = Process::start("takes", [null(), null()], "");
-    assert_eq!(process.says(), "0 taken");
+    assert_eq!(process.next_line(), "0 taken");
 }

@@ -1,5 +1,5 @@
-//! Loops leave nothing behind, neither descriptors nor threads, and what cannot be had is named. All in
-//! one test, because the number of both and their limits are the process's.
+//! Loops leak neither descriptors nor threads, and errors name what EMFILE has prevented. One test, because
+//! these numbers and RLIMIT_NOFILE belong to the process.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -19,7 +19,7 @@ use loop_rig::{LoopRig, TIME_LIMIT};
 
 #[test]
 fn l02_loops_leak_neither_descriptors_nor_threads_and_name_what_fails_with_emfile() {
-    let before = Leftovers::now();
+    let before = ProcessCounts::now();
     building_without_descriptors(&before);
     rebuilding_without_descriptors();
     before.assert_unchanged("after rebuilding without descriptors");
@@ -29,14 +29,14 @@ fn l02_loops_leak_neither_descriptors_nor_threads_and_name_what_fails_with_emfil
     before.assert_unchanged("after a thousand loops over poll");
 }
 
-fn building_without_descriptors(before: &Leftovers) {
-    // An epoll loop is an eventfd and a set: the third of a group does not get its own.
+fn building_without_descriptors(before: &ProcessCounts) {
+    // An epoll loop needs two descriptors, an eventfd and an epoll instance: the third loop of the group fails.
     refused(Epoll, 4, "eventfd");
     refused(Epoll, 5, "epoll instance");
     refused(Poll, 2, "eventfd");
     refused(Auto, 4, "eventfd");
     before.assert_unchanged("after failing to build groups");
-    // Just enough.
+    // Just enough descriptors.
     let group = with_descriptors_left(4, || EventLoopGroup::builder(Epoll).threads(2).build());
     drop(group.unwrap());
     before.assert_unchanged("after a group that was never used");
@@ -53,7 +53,7 @@ fn refused(driver: impl OpenDriver + 'static, left: i32, resource: &str) {
     assert!(words.contains(&errno), "{words}, because of {source:?}");
 }
 
-/// No new set: the old one stays, and so does everything in it.
+/// Without a new epoll instance the old one stays, with all its registrations.
 fn rebuilding_without_descriptors() {
     let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let source = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
@@ -75,7 +75,7 @@ fn rebuilding_without_descriptors() {
     rig.end();
 }
 
-/// Created, used and shut down, by the score: with tasks, timers and something that is watched.
+/// Loops that are created, used with tasks, timers and a registration, and shut down, twenty at a time.
 fn a_thousand_loops<O: OpenDriver + 'static>(driver: impl Fn() -> O) {
     const LOOPS: usize = 1000;
     const SCORE: usize = 20;
@@ -92,21 +92,21 @@ fn a_thousand_loops<O: OpenDriver + 'static>(driver: impl Fn() -> O) {
             })
             .collect();
         for (watched, ..) in &used {
-            watched.wait_timeout(TIME_LIMIT).expect("it is registered");
+            watched.wait_timeout(TIME_LIMIT).expect("registered in time");
         }
-        // Some are shut down, the others are let go of.
+        // Some are shut down, the others are dropped.
         if round % 2 == 0 {
             let ended = group.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
-            ended.wait_timeout(TIME_LIMIT).expect("it terminates");
+            ended.wait_timeout(TIME_LIMIT).expect("the loop terminates");
         } else {
             let ended = group.termination();
             drop((group, used));
-            ended.wait_timeout(TIME_LIMIT).expect("nobody holds it any more");
+            ended.wait_timeout(TIME_LIMIT).expect("a dropped loop terminates");
         }
     }
 }
 
-/// Lets so many descriptors be opened, and no more.
+/// Lowers RLIMIT_NOFILE so that `left` more descriptors can be opened.
 fn with_descriptors_left<R>(left: i32, act: impl FnOnce() -> R) -> R {
     let limit = getrlimit(Resource::Nofile);
     let next = eventfd(0, EventfdFlags::NONBLOCK).unwrap().as_raw_fd();
@@ -119,18 +119,18 @@ fn with_descriptors_left<R>(left: i32, act: impl FnOnce() -> R) -> R {
 
 /// The number of open descriptors and of threads.
 #[derive(Debug, PartialEq, Eq)]
-struct Leftovers {
+struct ProcessCounts {
     descriptors: usize,
     threads: usize,
 }
 
-impl Leftovers {
+impl ProcessCounts {
     fn now() -> Self {
         let count = |what| fs::read_dir(what).unwrap().count();
         Self { descriptors: count("/proc/self/fd"), threads: count("/proc/self/task") }
     }
 
-    /// A thread that has said its last word is still on its way out: it is waited for.
+    /// Waits for threads that have finished but not exited yet.
     #[track_caller]
     fn assert_unchanged(&self, when: &str) {
         let clock = Clock::Monotonic;

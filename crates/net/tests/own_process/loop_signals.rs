@@ -1,7 +1,7 @@
-//! A thousand signals a second do not disturb a loop that sleeps towards its timers (L06).
+//! A thousand signals a second do not disturb a loop that sleeps until its next timer (EINTR, L06).
 //!
-//! Without the test harness: a signal to the process goes to its main thread, so that is where the
-//! loop has to run.
+//! Without the test harness: a signal to the process is handled by its main thread, so the loop has to run
+//! there.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -22,7 +22,7 @@ use waterwheel_net::{CoarseEpoll, Epoll, Poll};
 
 use loop_rig::TIME_LIMIT;
 
-/// So many timers, one after the other, and how far off each is.
+/// The number of timers, one after the other, and the delay of each.
 const TIMERS: usize = 5;
 const DELAY: Duration = Duration::from_millis(60);
 
@@ -58,18 +58,18 @@ fn l06_a_thousand_signals_a_second_do_not_disturb_a_loop(
         let ended = event_loop.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap();
         ended.wait_timeout(TIME_LIMIT).unwrap();
         let metrics = event_loop.metrics();
-        assert_eq!(metrics.premature_returns, 0, "a signal is no premature return");
+        assert_eq!(metrics.premature_returns, 0, "EINTR does not count as a premature return");
         assert_eq!((metrics.rebuilds, metrics.failed_waits), (0, 0));
         assert!(metrics.wake_ups_by_timer >= TIMERS as u64, "{metrics:?}");
         let turns = metrics.turns;
         assert!(turns < 10 * TIMERS as u64, "{turns} turns: it was disturbed");
     });
-    // The loop, on this thread. If the test fails, its handles go, and with them the loop.
-    bodies.recv_timeout(TIME_LIMIT).expect("a loop that is used").run();
+    // The loop runs on this thread. If the test fails, its handles are dropped, and the loop ends.
+    bodies.recv_timeout(TIME_LIMIT).expect("the body of the loop").run();
     test.join().unwrap();
 }
 
-/// A timer comes, neither early nor never.
+/// Checks that a timer fires, and not early.
 fn one_timer(event_loop: &EventLoop) {
     let (tell, rang) = channel();
     let timer = event_loop.clone();
@@ -82,12 +82,12 @@ fn one_timer(event_loop: &EventLoop) {
         drop(timer.schedule(DELAY, ring).unwrap());
     };
     event_loop.execute(set).unwrap();
-    let (in_time, late) = rang.recv_timeout(TIME_LIMIT).expect("it is not lost");
+    let (in_time, late) = rang.recv_timeout(TIME_LIMIT).expect("the timer fires");
     assert!(in_time, "early");
     assert!(late < TIME_LIMIT / 2, "{late:?} late");
 }
 
-/// A signal each millisecond; how many were taken.
+/// Sends a signal every millisecond; returns how many were handled.
 fn send_signals(stopped: &Receiver<()>, raised: &AtomicBool) -> usize {
     let mut taken = 0;
     while stopped.recv_timeout(Duration::from_millis(1)) == Err(RecvTimeoutError::Timeout) {
@@ -97,12 +97,12 @@ fn send_signals(stopped: &Receiver<()>, raised: &AtomicBool) -> usize {
     taken
 }
 
-/// Gives a loop to whoever waits for one.
+/// Sends the body of the loop to the main thread.
 struct ToMain(Mutex<Sender<LoopBody>>);
 
 impl ThreadSupplier for ToMain {
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>> {
-        self.0.lock().unwrap().send(body).expect("main waits for it");
+        self.0.lock().unwrap().send(body).expect("the main thread waits");
         Ok(None)
     }
 }

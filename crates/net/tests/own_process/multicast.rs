@@ -1,6 +1,6 @@
-//! Groups, interfaces and several addresses (C13), each test in a network of its own: it starts itself again
-//! there, where it may do as it likes. Where the system allows no such thing, that is said on the standard
-//! error, and is a failure with `CI=true`.
+//! Multicast groups, interfaces and several addresses (C13). Each test starts itself again in a network
+//! namespace of its own, where it may change interfaces and routes. Where the system does not allow that, the
+//! test is skipped with a line on standard error; with `CI=true` that is a failure.
 //!
 //! ```text
 //!   one   10.1.0.1/24 10.1.0.5/24 fd01::1  ◄── 224.0.0.0/4      two   10.2.0.1/24 fd02::1
@@ -22,7 +22,7 @@ use waterwheel_net::Udp;
 
 use loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 
-/// Set where a test may do as it likes.
+/// The environment variable that is set inside the namespace.
 const INSIDE: &str = "WATERWHEEL_TEST_NETWORK";
 
 const NETWORK: &str = "
@@ -37,8 +37,8 @@ const NETWORK: &str = "
 
 const PORT: u16 = 5000;
 
-/// Runs the test of this name in a network of its own, over every driver.
-fn in_a_network(name: &str, test: impl Fn(&LoopRig)) {
+/// Runs the test of this name in a network namespace of its own, over every driver.
+fn in_network_namespace(name: &str, test: impl Fn(&LoopRig)) {
     if std::env::var_os(INSIDE).is_some() {
         return on_every_loop(test);
     }
@@ -54,8 +54,8 @@ fn in_a_network(name: &str, test: impl Fn(&LoopRig)) {
         Err(error) => Some(format!("unshare: {error}")),
     };
     if let Some(why) = why_not {
-        // Not by way of the harness, which shows what a test says only if it fails.
-        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: no network of its own: {why}");
+        // Not with eprintln!: the harness shows captured output only of failed tests.
+        let _ = writeln!(std::io::stderr(), "SKIPPED {name}: no network namespace: {why}");
         assert!(std::env::var("CI").as_deref() != Ok("true"), "with CI=true a skip is a failure");
         return;
     }
@@ -66,22 +66,22 @@ fn in_a_network(name: &str, test: impl Fn(&LoopRig)) {
     assert!(said.contains("1 passed"), "no test is called {name}: {said}");
 }
 
-/// The number of an interface.
+/// Returns an interface by its index.
 fn number(name: &str) -> NetworkInterface {
     let links = Command::new("ip").args(["-o", "link", "show", name]).output().unwrap();
     let line = String::from_utf8(links.stdout).unwrap();
     NetworkInterface::Index(line.split(':').next().unwrap().parse().unwrap())
 }
 
-/// A channel, and what it hears.
-struct Ears {
+/// A channel and the texts that it receives.
+struct MulticastReceiver {
     channel: Channel,
     heard: Receiver<String>,
 }
 
-struct Listen(std::sync::mpsc::Sender<String>);
+struct SendsTexts(std::sync::mpsc::Sender<String>);
 
-impl InboundHandler for Listen {
+impl InboundHandler for SendsTexts {
     type In = Datagram;
 
     fn on_read(&mut self, _: &Ctx<'_>, datagram: Datagram) -> HandlerResult {
@@ -90,12 +90,12 @@ impl InboundHandler for Listen {
     }
 }
 
-impl Ears {
+impl MulticastReceiver {
     fn new(rig: &LoopRig, at: impl Into<AddressSpec>, options: &[SocketOption]) -> Self {
         let (tell, heard) = channel();
         let mut bootstrap =
             Bootstrap::new(&rig.event_loop.parent().unwrap(), Udp).initialiser(move |edit| {
-                edit.add_last("listen", In(Listen(tell.clone())))?;
+                edit.add_last("listen", In(SendsTexts(tell.clone())))?;
                 Ok(())
             });
         for option in options {
@@ -104,7 +104,7 @@ impl Ears {
         Self { channel: get(bootstrap.bind(at)), heard }
     }
 
-    /// One of several at the same port, who is a member.
+    /// Joins a group, beside other members at the same port.
     fn member(rig: &LoopRig, membership: MulticastMembership) -> Self {
         let any = match membership.group {
             IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
@@ -123,7 +123,7 @@ impl Ears {
     }
 
     #[track_caller]
-    fn assert_hears(&self, text: &str) {
+    fn assert_receives(&self, text: &str) {
         assert_eq!(self.heard.recv_timeout(TIME_LIMIT).as_deref(), Ok(text));
     }
 }
@@ -131,36 +131,40 @@ impl Ears {
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const TO_GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(GROUP), PORT);
 
-/// What is not heard is shown by what is heard next.
+/// A datagram that must not arrive is checked by the next one that does.
 #[test]
 fn c13_members_of_a_group_receive_its_datagrams_until_they_leave() {
-    in_a_network("c13_members_of_a_group_receive_its_datagrams_until_they_leave", |rig| {
+    in_network_namespace("c13_members_of_a_group_receive_its_datagrams_until_they_leave", |rig| {
         let here = MulticastMembership::new(GROUP).at(number("one"));
-        let members = [Ears::member(rig, here), Ears::member(rig, here)];
-        let other = Ears::member(rig, MulticastMembership::new([239, 9, 9, 9]).at(number("one")));
-        // Both by way of the routes.
-        let sender = Ears::new(rig, "10.1.0.1:0", &[]);
-        let routed = Ears::member(rig, MulticastMembership::new(GROUP));
+        let members = [MulticastReceiver::member(rig, here), MulticastReceiver::member(rig, here)];
+        let other = MulticastReceiver::member(
+            rig,
+            MulticastMembership::new([239, 9, 9, 9]).at(number("one")),
+        );
+        // Both by the routing table.
+        let sender = MulticastReceiver::new(rig, "10.1.0.1:0", &[]);
+        let routed = MulticastReceiver::member(rig, MulticastMembership::new(GROUP));
         sender.send(TO_GROUP, "to both");
-        routed.assert_hears("to both");
-        members.iter().for_each(|member| member.assert_hears("to both"));
+        routed.assert_receives("to both");
+        members.iter().for_each(|member| member.assert_receives("to both"));
         members[0].set(SocketOption::LeaveGroup(here));
         sender.send(TO_GROUP, "to one");
-        members[1].assert_hears("to one");
+        members[1].assert_receives("to one");
         members[0].set(SocketOption::JoinGroup(here));
         sender.send(TO_GROUP, "to both again");
-        members.iter().for_each(|member| member.assert_hears("to both again"));
+        members.iter().for_each(|member| member.assert_receives("to both again"));
         sender.send(([239, 9, 9, 9], PORT).into(), "to the other");
-        other.assert_hears("to the other");
+        other.assert_receives("to the other");
     });
 }
 
 #[test]
 fn c13_multicast_loop_decides_whether_this_machine_receives_its_own_datagrams() {
-    in_a_network(
+    in_network_namespace(
         "c13_multicast_loop_decides_whether_this_machine_receives_its_own_datagrams",
         |rig| {
-            let member = Ears::member(rig, MulticastMembership::new(GROUP).at(number("one")));
+            let member =
+                MulticastReceiver::member(rig, MulticastMembership::new(GROUP).at(number("one")));
             let options = [
                 SocketOption::MulticastInterface(NetworkInterface::Address(Ipv4Addr::new(
                     10, 1, 0, 1,
@@ -168,27 +172,28 @@ fn c13_multicast_loop_decides_whether_this_machine_receives_its_own_datagrams() 
                 SocketOption::MulticastLoop(false),
                 SocketOption::MulticastTimeToLive(3),
             ];
-            let sender = Ears::new(rig, "10.1.0.1:0", &options);
+            let sender = MulticastReceiver::new(rig, "10.1.0.1:0", &options);
             sender.send(TO_GROUP, "to others");
             sender.set(SocketOption::MulticastLoop(true));
             sender.send(TO_GROUP, "to all");
-            member.assert_hears("to all");
+            member.assert_receives("to all");
         },
     );
 }
 
 #[test]
 fn c13_a_group_is_received_at_the_interface_where_it_was_joined() {
-    in_a_network("c13_a_group_is_received_at_the_interface_where_it_was_joined", |rig| {
+    in_network_namespace("c13_a_group_is_received_at_the_interface_where_it_was_joined", |rig| {
         let by_address = NetworkInterface::Address(Ipv4Addr::new(10, 2, 0, 1));
         for interface in [number("two"), by_address] {
-            let member = Ears::member(rig, MulticastMembership::new(GROUP).at(interface));
-            let sender = Ears::new(rig, "0.0.0.0:0", &[]);
+            let member =
+                MulticastReceiver::member(rig, MulticastMembership::new(GROUP).at(interface));
+            let sender = MulticastReceiver::new(rig, "0.0.0.0:0", &[]);
             sender.set(SocketOption::MulticastInterface(number("one")));
             sender.send(TO_GROUP, "by one");
             sender.set(SocketOption::MulticastInterface(interface));
             sender.send(TO_GROUP, "by two");
-            member.assert_hears("by two");
+            member.assert_receives("by two");
             get(member.channel.close());
         }
     });
@@ -196,23 +201,23 @@ fn c13_a_group_is_received_at_the_interface_where_it_was_joined() {
 
 #[test]
 fn c13_a_member_can_limit_a_group_to_one_source() {
-    in_a_network("c13_a_member_can_limit_a_group_to_one_source", |rig| {
+    in_network_namespace("c13_a_member_can_limit_a_group_to_one_source", |rig| {
         let group = Ipv4Addr::new(232, 1, 2, 3);
         let options = [SocketOption::MulticastInterface(number("one"))];
-        let one = Ears::new(rig, "10.1.0.1:0", &options);
-        let other = Ears::new(rig, "10.1.0.5:0", &options);
+        let one = MulticastReceiver::new(rig, "10.1.0.1:0", &options);
+        let other = MulticastReceiver::new(rig, "10.1.0.5:0", &options);
         for interface in [number("one"), NetworkInterface::Address(Ipv4Addr::new(10, 1, 0, 1))] {
             let only = MulticastMembership::new(group).at(interface).from_source([10, 1, 0, 5]);
-            let member = Ears::member(rig, only);
+            let member = MulticastReceiver::member(rig, only);
             one.send((group, PORT).into(), "from the wrong one");
             other.send((group, PORT).into(), "from the right one");
-            member.assert_hears("from the right one");
+            member.assert_receives("from the right one");
             member.set(SocketOption::LeaveGroup(only));
             other.send((group, PORT).into(), "from the right one, too late");
             let two = MulticastMembership { source: Some([10, 1, 0, 1].into()), ..only };
             member.set(SocketOption::JoinGroup(two));
             one.send((group, PORT).into(), "from the one that is right now");
-            member.assert_hears("from the one that is right now");
+            member.assert_receives("from the one that is right now");
             get(member.channel.close());
         }
     });
@@ -220,38 +225,38 @@ fn c13_a_member_can_limit_a_group_to_one_source() {
 
 #[test]
 fn c13_ipv6_groups_are_joined_and_left() {
-    in_a_network("c13_ipv6_groups_are_joined_and_left", |rig| {
+    in_network_namespace("c13_ipv6_groups_are_joined_and_left", |rig| {
         let group: Ipv6Addr = "ff05::1234".parse().unwrap();
         let to_group = SocketAddr::from((group, PORT));
         let here = MulticastMembership::new(group).at(number("one"));
-        let members = [Ears::member(rig, here), Ears::member(rig, here)];
+        let members = [MulticastReceiver::member(rig, here), MulticastReceiver::member(rig, here)];
         let options =
             [SocketOption::MulticastInterface(number("one")), SocketOption::MulticastTimeToLive(2)];
-        let sender = Ears::new(rig, "[fd01::1]:0", &options);
+        let sender = MulticastReceiver::new(rig, "[fd01::1]:0", &options);
         sender.send(to_group, "to both");
-        members.iter().for_each(|member| member.assert_hears("to both"));
+        members.iter().for_each(|member| member.assert_receives("to both"));
         members[0].set(SocketOption::LeaveGroup(here));
         sender.set(SocketOption::MulticastLoop(false));
         sender.send(to_group, "to others");
         sender.set(SocketOption::MulticastLoop(true));
         sender.send(to_group, "to one");
-        members[1].assert_hears("to one");
+        members[1].assert_receives("to one");
     });
 }
 
 #[test]
 fn c13_a_member_can_limit_an_ipv6_group_to_one_source() {
-    in_a_network("c13_a_member_can_limit_an_ipv6_group_to_one_source", |rig| {
+    in_network_namespace("c13_a_member_can_limit_an_ipv6_group_to_one_source", |rig| {
         let group: Ipv6Addr = "ff35::1234".parse().unwrap();
         let source: Ipv6Addr = "fd01::1".parse().unwrap();
         let only = MulticastMembership::new(group).at(number("one")).from_source(source);
-        let member = Ears::member(rig, only);
+        let member = MulticastReceiver::member(rig, only);
         let options = [SocketOption::MulticastInterface(number("one"))];
-        let wrong = Ears::new(rig, "[fd02::1]:0", &options);
+        let wrong = MulticastReceiver::new(rig, "[fd02::1]:0", &options);
         wrong.send((group, PORT).into(), "from the wrong one");
-        let right = Ears::new(rig, "[fd01::1]:0", &options);
+        let right = MulticastReceiver::new(rig, "[fd01::1]:0", &options);
         right.send((group, PORT).into(), "from the right one");
-        member.assert_hears("from the right one");
+        member.assert_receives("from the right one");
         member.set(SocketOption::LeaveGroup(only));
         assert!(member.channel.is_active());
     });
@@ -259,27 +264,32 @@ fn c13_a_member_can_limit_an_ipv6_group_to_one_source() {
 
 #[test]
 fn c13_a_channel_bound_to_one_address_receives_datagrams_to_that_address_only() {
-    in_a_network(
+    in_network_namespace(
         "c13_a_channel_bound_to_one_address_receives_datagrams_to_that_address_only",
         |rig| {
-            let (one, five) =
-                (Ears::new(rig, "10.1.0.1:5000", &[]), Ears::new(rig, "10.1.0.5:5000", &[]));
-            let sender = Ears::new(rig, "10.2.0.1:0", &[]);
+            let (one, five) = (
+                MulticastReceiver::new(rig, "10.1.0.1:5000", &[]),
+                MulticastReceiver::new(rig, "10.1.0.5:5000", &[]),
+            );
+            let sender = MulticastReceiver::new(rig, "10.2.0.1:0", &[]);
             sender.send(([10, 1, 0, 1], PORT).into(), "to one");
             sender.send(([10, 1, 0, 5], PORT).into(), "to five");
-            five.assert_hears("to five");
-            one.assert_hears("to one");
+            five.assert_receives("to five");
+            one.assert_receives("to one");
         },
     );
 }
 
 #[test]
 fn c13_broadcasts_reach_all_channels_at_the_port() {
-    in_a_network("c13_broadcasts_reach_all_channels_at_the_port", |rig| {
+    in_network_namespace("c13_broadcasts_reach_all_channels_at_the_port", |rig| {
         let share = [SocketOption::ReuseAddress(true)];
-        let all = [Ears::new(rig, "0.0.0.0:5000", &share), Ears::new(rig, "0.0.0.0:5000", &share)];
-        let sender = Ears::new(rig, "10.1.0.1:0", &[SocketOption::Broadcast(true)]);
+        let all = [
+            MulticastReceiver::new(rig, "0.0.0.0:5000", &share),
+            MulticastReceiver::new(rig, "0.0.0.0:5000", &share),
+        ];
+        let sender = MulticastReceiver::new(rig, "10.1.0.1:0", &[SocketOption::Broadcast(true)]);
         sender.send(([10, 1, 0, 255], PORT).into(), "to everybody");
-        all.iter().for_each(|ears| ears.assert_hears("to everybody"));
+        all.iter().for_each(|receiver| receiver.assert_receives("to everybody"));
     });
 }

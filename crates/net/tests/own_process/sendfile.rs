@@ -1,4 +1,4 @@
-//! Files over sockets: sent by the kernel, in order among bytes (C07).
+//! Files sent with `sendfile`, in order with bytes and without a copy (C07).
 
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
@@ -17,10 +17,10 @@ mod counting_allocator;
 
 use counting_allocator::allocations_in;
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// A loop turned by the test, a channel on it, and its peer.
+/// A manually driven loop, a channel on it, and its peer.
 struct Rig {
     manual: ManualEventLoop,
     channel: Channel,
@@ -32,7 +32,7 @@ impl Rig {
         let mut manual = EventLoopGroup::builder(driver).build_manual().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        // Small, so that there is no room in the middle of everything.
+        // A small send buffer, so that writes are interrupted in the middle.
         SockRef::from(&ours).set_send_buffer_size(8 * 1024).unwrap();
         let (peer, _) = listener.accept().unwrap();
         peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
@@ -47,7 +47,7 @@ fn turn_until(manual: &mut ManualEventLoop, mut done: impl FnMut() -> bool) {
     let deadline = Clock::Monotonic.now().plus(TIME_LIMIT);
     while !done() {
         manual.turn(Some(Duration::from_millis(10)));
-        assert!(Clock::Monotonic.now() < deadline, "it takes too long");
+        assert!(Clock::Monotonic.now() < deadline, "the time limit is exceeded");
     }
 }
 
@@ -100,7 +100,7 @@ fn c07_a_file_is_sent_without_a_copy() {
         let sent = rig.channel.write_and_flush(temp_file.region(..));
         let (allocations, ()) = allocations_in(|| turn_until(&mut rig.manual, || sent.is_done()));
         assert!(reading.join().unwrap() == temp_file.contents());
-        // Copied in pieces of 64 KiB it would be one for each: 64.
+        // Copied in pieces of 64 KiB it would take 64 allocations.
         assert!(allocations < 32, "{allocations} allocations");
     });
 }

@@ -1,4 +1,4 @@
-//! A server without descriptors (L16). Alone in its process, whose limit it is.
+//! A server without free descriptors (EMFILE, L16). Lowers RLIMIT_NOFILE of its process.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -35,7 +35,7 @@ fn echoes(peer: &mut TcpStream) {
     assert_eq!(&back, b"ping");
 }
 
-/// How much of the processor the whole process has used.
+/// Returns the CPU time of the process.
 fn cpu() -> Duration {
     let used = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(used.tv_sec.try_into().unwrap(), used.tv_nsec.try_into().unwrap())
@@ -58,8 +58,8 @@ fn without_descriptors(rig: &LoopRig) {
     let mut first = TcpStream::connect(address).unwrap();
     echoes(&mut first);
 
-    // The clients have their sockets before: so many more than there will be descriptors to accept them with
-    // that it does not matter if somebody gives some back meanwhile.
+    // The client sockets are opened before: many more than there will be descriptors to accept them with, so that it
+    // does not matter if some are closed meanwhile.
     let clients: Vec<_> = (0..100).map(|_| client()).collect();
     let full = getrlimit(Resource::Nofile);
     let used = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
@@ -69,19 +69,19 @@ fn without_descriptors(rig: &LoopRig) {
     let report = rig.report_with("Too many open files");
     assert!(report.contains("acceptor"), "{report}");
 
-    // Nothing is to be had, and nobody spins.
+    // No descriptor is free, and no loop spins.
     let (turns, busy, since) = (rig.event_loop.metrics().turns, cpu(), Clock::Monotonic.now());
     rig.report_with("Too many open files");
     rig.report_with("Too many open files");
     let time = Clock::Monotonic.now().since(since);
-    assert!(time > Duration::from_millis(1800), "once a second: {time:?}");
+    assert!(time > Duration::from_millis(1800), "accepting is retried once per second: {time:?}");
     let turns = rig.event_loop.metrics().turns - turns;
     assert!(turns < 12, "{turns} turns in {time:?}");
     let share = (cpu() - busy).as_secs_f64() / time.as_secs_f64();
     assert!(share < 0.05, "{share} of the processor");
     echoes(&mut first);
 
-    // When there is room again those who waited are served.
+    // With descriptors again, waiting connections are served.
     setrlimit(Resource::Nofile, full).unwrap();
     let since = Clock::Monotonic.now();
     peers.iter_mut().for_each(echoes);

@@ -1,7 +1,7 @@
 //! SIGTERM and SIGINT tied to a drain (L11).
 //!
-//! Without the test harness: each test starts this program again as the process that is to end, and
-//! sends it signals.
+//! Without the test harness: each test starts this program again as the process that is to end, and sends it
+//! signals.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::os::fd::AsRawFd;
@@ -20,10 +20,10 @@ use waterwheel_channel::{
 use waterwheel_executor::{Clock, DEFAULT_QUIET_PERIOD};
 use waterwheel_net::{Auto, Tcp, Terminate, TerminationSignal};
 
-/// What the process is to do, in its environment.
+/// The environment variable with the role of the process.
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 
-/// A process that should have ended is killed after this time.
+/// A process that has not exited is killed after this time.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 
 fn main() {
@@ -34,7 +34,7 @@ fn main() {
         Ok("hangs with 7") => hangs(&Terminate::with_exit_status(7).unwrap()),
         Ok("waits") => waits(),
         Ok("has no descriptors") => has_no_descriptors(),
-        Ok(other) => panic!("no role is called {other}"),
+        Ok(other) => panic!("unknown role {other}"),
         Err(_) => {
             start_children_with_default_signals();
             l11_the_first_signal_drains_and_the_process_exits_normally();
@@ -60,12 +60,12 @@ fn start_children_with_default_signals() {
 
 // The process.
 
-/// Says what it is told, and lets the business thread go then.
+/// Prints "told" when the drain begins, and releases the business thread.
 struct Server(mpsc::Sender<Hold>);
 
 impl Handler for Server {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.0.send(ctx.hold()).expect("main waits for it");
+        self.0.send(ctx.hold()).expect("main waits");
         Ok(())
     }
 
@@ -77,7 +77,7 @@ impl Handler for Server {
     }
 }
 
-/// Reads, and says so.
+/// Prints what it reads.
 struct Client;
 
 impl Handler for Client {
@@ -116,11 +116,11 @@ fn drains() {
     println!("over");
 }
 
-/// A server with a connection on which nothing happens, and options that say nothing of a quiet period.
+/// A server with an idle connection, and drain options without a quiet period.
 fn idles() {
     let group = group();
     let server = ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0").join().unwrap();
-    let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
+    let Some(Address::Ip(address)) = server.local_address() else { panic!("a bound server") };
     let client = std::net::TcpStream::connect(address).unwrap();
     Terminate::new().unwrap().drain(&group, DrainOptions::default());
     println!("ready");
@@ -152,12 +152,12 @@ fn waits() {
         late.store(true, Ordering::Relaxed);
         tell.send(signal).unwrap();
     });
-    assert_eq!(told.recv().unwrap(), signal, "also those that come late are told");
+    assert_eq!(told.recv().unwrap(), signal, "a late listener is called too");
     assert!(called.load(Ordering::Relaxed));
     println!("{signal}");
 }
 
-/// Has two left, and is refused the third.
+/// Leaves two descriptors; the third fails with EMFILE.
 fn has_no_descriptors() {
     let free = rustix::io::dup(std::io::stdout()).unwrap().as_raw_fd();
     let mut limit = getrlimit(Resource::Nofile);
@@ -182,23 +182,23 @@ fn options() -> DrainOptions {
 fn l11_the_first_signal_drains_and_the_process_exits_normally() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut process = Process::start("drains");
-        process.says("ready");
+        process.expect_line("ready");
         process.signal(signal);
-        // Two loops: the order of what they say is their own.
+        // Two loops: the order of their lines is not defined.
         let mut said = [process.line(), process.line()];
         said.sort();
         assert_eq!(said, ["read the answer", "told"]);
-        process.says("over");
+        process.expect_line("over");
         assert_eq!(process.status(), Some(0));
     }
 }
 
 fn l11_an_idle_server_ends_without_a_quiet_period() {
     let mut process = Process::start("idles");
-    process.says("ready");
+    process.expect_line("ready");
     let signalled = Clock::Monotonic.now();
     process.signal(Signal::TERM);
-    process.says("over");
+    process.expect_line("over");
     assert_eq!(process.status(), Some(0));
     let took = Clock::Monotonic.now().since(signalled);
     assert!(took < DEFAULT_QUIET_PERIOD, "{took:?}");
@@ -212,9 +212,9 @@ fn l11_the_second_signal_exits_at_once() {
     ];
     for (role, second, status) in expected {
         let mut process = Process::start(role);
-        process.says("ready");
+        process.expect_line("ready");
         process.signal(Signal::TERM);
-        process.says("told");
+        process.expect_line("told");
         process.signal(second);
         assert_eq!(process.status(), Some(status), "{role}");
     }
@@ -225,9 +225,9 @@ fn l11_the_second_signal_exits_at_once() {
 fn l11_the_first_signal_can_be_waited_for() {
     for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::INT, "SIGINT")] {
         let mut process = Process::start("waits");
-        process.says("ready");
+        process.expect_line("ready");
         process.signal(signal);
-        process.says(name);
+        process.expect_line(name);
         assert_eq!(process.status(), Some(0));
     }
 }
@@ -235,17 +235,21 @@ fn l11_the_first_signal_can_be_waited_for() {
 fn l11_a_failed_installation_leaves_the_signal_handlers_unchanged() {
     for signal in [Signal::TERM, Signal::INT] {
         let mut process = Process::start("has no descriptors");
-        process.says("ready");
+        process.expect_line("ready");
         process.signal(signal);
-        assert_eq!(process.end().signal(), Some(signal.as_raw()), "the first ends it");
+        assert_eq!(
+            process.end().signal(),
+            Some(signal.as_raw()),
+            "the first signal ends the process"
+        );
     }
 }
 
-/// None hangs, and none loses the answer.
+/// No process hangs, and none loses the answer.
 fn l11_a_hundred_busy_processes_receive_the_signal() {
     for _ in 0..100 {
         let mut process = Process::start("drains");
-        process.says("ready");
+        process.expect_line("ready");
         process.signal(Signal::TERM);
         let said: Vec<_> = (0..3).map(|_| process.line()).collect();
         assert!(said.iter().any(|line| line == "read the answer"), "{said:?}");
@@ -253,17 +257,17 @@ fn l11_a_hundred_busy_processes_receive_the_signal() {
     }
 }
 
-/// This program, once more.
+/// A process of this program.
 struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// Dropped when it has ended: nobody needs to kill it then.
+    /// Dropped when the process has exited, so that it is not killed.
     _watch: mpsc::Sender<()>,
 }
 
 impl Process {
     fn start(role: &str) -> Self {
-        let own = std::env::current_exe().expect("a name");
+        let own = std::env::current_exe().expect("the path of this program");
         let command = Command::new(own).env(ROLE, role).stdout(Stdio::piped()).spawn();
         let mut child = command.expect("a process");
         let lines = BufReader::new(child.stdout.take().expect("its output")).lines();
@@ -278,24 +282,24 @@ impl Process {
     }
 
     fn line(&mut self) -> String {
-        self.lines.next().expect("it says something").expect("in UTF-8")
+        self.lines.next().expect("a line of output").expect("in UTF-8")
     }
 
     #[track_caller]
-    fn says(&mut self, expected: &str) {
+    fn expect_line(&mut self, expected: &str) {
         assert_eq!(self.line(), expected);
     }
 
     fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).expect("it is there");
+        kill_process(Pid::from_child(&self.child), signal).expect("a running process");
     }
 
-    /// Its status, when it has ended.
+    /// Waits for the exit status.
     fn status(self) -> Option<i32> {
         self.end().code()
     }
 
     fn end(mut self) -> ExitStatus {
-        self.child.wait().expect("it ends")
+        self.child.wait().expect("an exit status")
     }
 }

@@ -1,4 +1,5 @@
-//! Ancillary messages for a process without descriptors (C13). Alone in its process, whose limit it is.
+//! Ancillary messages for a process without free descriptors (EMFILE, MSG_CTRUNC; C13). Lowers RLIMIT_NOFILE of
+//! its process.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -33,7 +34,7 @@ fn c13_an_ancillary_message_whose_descriptors_exceed_the_limit_is_marked_truncat
 
         let pipe = Pipe::new();
         let three: Vec<BorrowedFd<'_>> = vec![pipe.writer.as_fd(); 3];
-        // The numbers that are given out next.
+        // The descriptor numbers that the kernel assigns next.
         let files: Vec<File> = (0..4).map(|_| File::open("/dev/null").unwrap()).collect();
         let numbers: Vec<u64> = files.iter().map(|file| file.as_raw_fd() as u64).collect();
         drop(files);

@@ -1,5 +1,5 @@
-//! Wake-ups as the kernel counts them: epoll's waker is an eventfd that nobody reads, so its counter
-//! is the number of writes (E10). Alone in its process, to know whose eventfd it is.
+//! Wake-ups as the kernel counts them: the waker of epoll is an eventfd that is never read, so its counter is
+//! the number of writes (E10). Counts the eventfds of its process.
 
 #[path = "../support/loop_rig.rs"]
 mod loop_rig;
@@ -18,10 +18,10 @@ const EACH: u64 = 100_000;
 
 #[test]
 fn e10_the_eventfd_is_written_at_most_once_per_sleep() {
-    assert!(counters().is_empty(), "nobody else has an eventfd");
+    assert!(counters().is_empty(), "no other eventfd is open");
     let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let ran = Arc::new(AtomicU64::new(0));
-    // First one by one, so that it sleeps now and then, then as fast as they can.
+    // First one by one, so that the loop sleeps in between, then as fast as possible.
     for n in 1..=100 {
         rig.run_on_loop(|_| ());
         rig.wait_until_asleep();
@@ -44,12 +44,12 @@ fn e10_the_eventfd_is_written_at_most_once_per_sleep() {
     assert_eq!(ran.load(Ordering::Relaxed), 4 * EACH);
     let stats = rig.event_loop.stats();
     let [writes] = counters()[..] else { panic!("one eventfd") };
-    assert!(writes >= 100, "it had to be woken each time: {writes}");
+    assert!(writes >= 100, "each submission needs a wake-up: {writes}");
     assert!(writes <= stats.sleeps, "{writes} writes, {stats:?}");
     assert!(writes >= stats.wake_ups, "{writes} writes, {stats:?}");
 }
 
-/// The counters of all eventfds of this process.
+/// Returns the counters of all eventfds of this process.
 fn counters() -> Vec<u64> {
     let infos = fs::read_dir("/proc/self/fdinfo").unwrap();
     let counter = |info: fs::DirEntry| {

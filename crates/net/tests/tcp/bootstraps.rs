@@ -1,4 +1,4 @@
-//! Servers and clients over TCP (C12, L10).
+//! TCP servers and clients: names, addresses, time limits, initialisers, shutdown (C12, L10, E21).
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,17 +17,17 @@ use waterwheel_net::{Epoll, Tcp};
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::{Echo, Probe, ProbedServer, echo, group, ip, read_to_end, wait_until};
 
-/// Knows the same addresses for every name.
-struct Knows(Vec<SocketAddr>);
+/// Resolves every name to the same addresses.
+struct FixedResolver(Vec<SocketAddr>);
 
-impl Resolver for Knows {
+impl Resolver for FixedResolver {
     fn resolve(&self, _: &str, found: Promise<Vec<Address>>) {
         found.set_success(self.0.iter().map(|address| (*address).into()).collect());
     }
 }
 
-/// An address at which nobody listens.
-fn nobody() -> SocketAddr {
+/// Returns an address without a listener.
+fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -61,16 +61,16 @@ fn c12_an_unknown_host_name_is_named_in_the_error() {
 fn c12_the_addresses_of_a_name_are_tried_until_one_accepts() {
     on_every_loop(|rig| {
         let (_server, address) = echo(rig);
-        let (first, second) = (nobody(), nobody());
-        let some = Arc::new(Knows(vec![first, second, address]));
+        let (first, second) = (unused_address(), unused_address());
+        let some = Arc::new(FixedResolver(vec![first, second, address]));
         let channel = get(client(rig).resolver(some).connect("name:1"));
         assert_eq!(ip(channel.peer_address()), address);
-        let none = Arc::new(Knows(vec![first, second]));
+        let none = Arc::new(FixedResolver(vec![first, second]));
         let error = client(rig).resolver(none).connect("name:1").join().unwrap_err().to_string();
         let at = |address: SocketAddr| error.find(&address.to_string());
         assert!(at(first).is_some() && at(first) < at(second), "{error}");
         rig.assert_not_spinning();
-        wait_until("without timers", || rig.event_loop.metrics().timers == 0);
+        wait_until("no timers", || rig.event_loop.metrics().timers == 0);
     });
 }
 
@@ -92,8 +92,8 @@ fn c12_a_client_connects_from_its_local_address() {
     });
 }
 
-/// A listener that answers nobody: its backlog is full.
-fn silent() -> (SocketAddr, Vec<TcpStream>, socket2::Socket) {
+/// Returns the address of a listener that does not answer, because its backlog is full.
+fn full_listener() -> (SocketAddr, Vec<TcpStream>, socket2::Socket) {
     let listener =
         socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -109,7 +109,7 @@ fn silent() -> (SocketAddr, Vec<TcpStream>, socket2::Socket) {
 
 #[test]
 fn c12_an_unanswered_connect_times_out_or_is_cancelled() {
-    let (address, _waiting, _listener) = silent();
+    let (address, _waiting, _listener) = full_listener();
     on_every_loop(|rig| {
         let brief = ChannelOptions {
             connect_timeout: Some(Duration::from_millis(50)),
@@ -121,7 +121,7 @@ fn c12_an_unanswered_connect_times_out_or_is_cancelled() {
         rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().registrations, 1);
         assert!(connected.cancel());
-        wait_until("given up", || {
+        wait_until("the connect is given up", || {
             let metrics = rig.event_loop.metrics();
             (metrics.registrations, metrics.channels, metrics.timers) == (0, 0, 0)
         });
@@ -136,7 +136,7 @@ fn c12_a_port_in_use_is_named_in_the_error_and_free_again_after_a_close() {
         let error = server.bind(address).join().unwrap_err().to_string();
         assert!(error.starts_with(&format!("cannot listen at {address}: ")), "{error}");
         assert!(error.contains("in use"), "{error}");
-        // One that was used, by a connection that is still around.
+        // The address of a connection that is still open.
         let mut peer = TcpStream::connect(address).unwrap();
         std::io::Write::write_all(&mut peer, b"x").unwrap();
         std::io::Read::read_exact(&mut peer, &mut [0]).unwrap();
@@ -144,7 +144,9 @@ fn c12_a_port_in_use_is_named_in_the_error_and_free_again_after_a_close() {
         let again = get(server.bind(address));
         assert_eq!(ip(again.local_address()), address);
         get(again.close());
-        wait_until("left with the connection", || rig.event_loop.metrics().registrations == 1);
+        wait_until("only the connection is registered", || {
+            rig.event_loop.metrics().registrations == 1
+        });
     });
 }
 
@@ -182,10 +184,12 @@ fn c12_connections_are_spread_over_the_workers() {
     let server = get(server.bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     let peers: Vec<_> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
-    wait_until("all are there", || workers.children().all(|it| it.metrics().channels == 10));
+    wait_until("all connections are registered", || {
+        workers.children().all(|it| it.metrics().channels == 10)
+    });
     assert_eq!(boss.next().metrics().channels, 1);
 
-    // The workers go: those who come later are closed, and the server stays.
+    // The workers shut down: later connections are closed, and the server stays.
     workers
         .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
         .unwrap()
@@ -199,7 +203,7 @@ fn c12_connections_are_spread_over_the_workers() {
     }
     assert!(server.is_active());
     boss.shutdown_gracefully(Duration::ZERO, TIME_LIMIT).unwrap().wait_timeout(TIME_LIMIT).unwrap();
-    assert!(TcpStream::connect(address).is_err(), "nobody listens any more");
+    assert!(TcpStream::connect(address).is_err(), "the listener is closed");
 }
 
 #[test]
@@ -210,7 +214,7 @@ fn c12_a_connection_with_tcp_fast_open_works_like_any_other() {
         let probe = std::sync::Mutex::new(Some(probe));
         let fast = client(rig).socket_option(SocketOption::FastOpenConnect(true)).initialiser(
             move |edit| {
-                edit.add_last("probe", probe.lock().unwrap().take().expect("one"))?;
+                edit.add_last("probe", probe.lock().unwrap().take().expect("one connection"))?;
                 Ok(())
             },
         );

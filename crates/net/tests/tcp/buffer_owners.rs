@@ -37,7 +37,7 @@ impl Drop for Chain {
     }
 }
 
-/// Answers with a chain of so many pieces of so many bytes, the last of which closes the channel.
+/// Answers with a chain of `.0` pieces of `.1` bytes, the last of which closes the channel.
 #[derive(Clone, Copy)]
 struct Pieces(usize, usize);
 
@@ -62,35 +62,35 @@ fn c05_rule_1_a_buffer_may_write_the_next_one_to_its_channel_when_it_is_dropped(
                 .connection_limit(&limit)
                 .child_initialiser(move |edit| Ok(edit.add_last("pieces", pieces).map(drop)?));
             let server = get(server.bind("127.0.0.1:0"));
-            // The second is served when the place of the first was given back.
+            // The second connection is served after the first no longer counts.
             for _ in 0..2 {
                 let mut peer = connect_and_send(ip(server.local_address()));
                 assert_eq!(read_to_end(&mut peer).len(), pieces.0 * pieces.1);
             }
-            wait_until("the place is given back", || limit.open() == 0);
+            wait_until("the connection no longer counts", || limit.open() == 0);
             get(server.close());
         }
     });
 }
 
 /// Panics when it is dropped.
-struct Bomb;
+struct PanicsOnDrop;
 
-impl AsRef<[u8]> for Bomb {
+impl AsRef<[u8]> for PanicsOnDrop {
     fn as_ref(&self) -> &[u8] {
-        b"bomb"
+        b"panics"
     }
 }
 
-impl Drop for Bomb {
+impl Drop for PanicsOnDrop {
     fn drop(&mut self) {
-        panic!("a bomb");
+        panic!("dropped");
     }
 }
 
-static BOMB: AttrKey<Bomb> = AttrKey::new("bomb");
+static PANICS: AttrKey<PanicsOnDrop> = AttrKey::new("panics");
 
-/// Where a close panics.
+/// The points of a close at which something panics.
 const POINTS: [&str; 8] = [
     "sent bytes",
     "unsent bytes",
@@ -102,24 +102,24 @@ const POINTS: [&str; 8] = [
     "on_removed",
 ];
 
-/// Closes its channel when something comes, and panics at a point of that.
-struct Fragile(&'static str);
+/// Closes its channel at the first read, and panics at one point of the close.
+struct PanicsInClose(&'static str);
 
-impl Fragile {
-    fn is_at(&self, point: &str) -> HandlerResult {
+impl PanicsInClose {
+    fn panic_at(&self, point: &str) -> HandlerResult {
         assert!(self.0 != point, "at {point}");
         Ok(())
     }
 }
 
-impl Handler for Fragile {
+impl Handler for PanicsInClose {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         match self.0 {
-            "sent bytes" => ctx.write_and_flush(Bytes::from_owner(Bomb)),
-            "unsent bytes" => ctx.write(Bytes::from_owner(Bomb)),
+            "sent bytes" => ctx.write_and_flush(Bytes::from_owner(PanicsOnDrop)),
+            "unsent bytes" => ctx.write(Bytes::from_owner(PanicsOnDrop)),
             "completion" => ctx.close_then(|_| panic!("a completion")),
             "listener" => ctx.channel().closed().add_listener(|_| panic!("a listener")),
-            "attribute" => drop(ctx.channel().set_attribute(&BOMB, Bomb)),
+            "attribute" => drop(ctx.channel().set_attribute(&PANICS, PanicsOnDrop)),
             _ => {}
         }
         ctx.close();
@@ -127,15 +127,15 @@ impl Handler for Fragile {
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.is_at("on_inactive")
+        self.panic_at("on_inactive")
     }
 
     fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.is_at("on_unregistered")
+        self.panic_at("on_unregistered")
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        let _ = self.is_at("on_removed");
+        let _ = self.panic_at("on_removed");
     }
 }
 
@@ -144,20 +144,20 @@ fn panics_while_closing(rig: &LoopRig) {
         let limit = ConnectionLimit::new(1);
         let server =
             ServerBootstrap::new(&group(rig), Tcp).connection_limit(&limit).child_initialiser(
-                move |edit| Ok(edit.add_last("fragile", Fragile(point)).map(drop)?),
+                move |edit| Ok(edit.add_last("fragile", PanicsInClose(point)).map(drop)?),
             );
         let server = get(server.bind("127.0.0.1:0"));
         for _ in 0..2 {
             let mut peer = TcpStream::connect(ip(server.local_address())).unwrap();
             peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
             peer.write_all(b"x").unwrap();
-            let sent: &[u8] = if point == "sent bytes" { b"bomb" } else { b"" };
+            let sent: &[u8] = if point == "sent bytes" { b"panics" } else { b"" };
             let mut all = Vec::new();
             peer.read_to_end(&mut all).expect("the socket is closed");
             assert_eq!(all, sent, "at {point}");
             rig.report_with("panicked");
         }
-        wait_until("the place is given back", || limit.open() == 0);
+        wait_until("the connection no longer counts", || limit.open() == 0);
         get(server.close());
     }
 }

@@ -1,4 +1,4 @@
-//! How many connections a server may have (C12).
+//! The limit on the connections of a server (C12).
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -16,7 +16,7 @@ use waterwheel_net::{Epoll, Tcp};
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::{Echo, assert_echoed, connect_and_send, group, ip, read_to_end, wait_until};
 
-/// Makes echo servers with this limit.
+/// Returns the bootstrap of an echo server with this limit.
 fn limited(group: &EventLoopGroup, limit: &ConnectionLimit) -> ServerBootstrap {
     ServerBootstrap::new(group, Tcp).connection_limit(limit).child_initialiser(|edit| {
         edit.add_last("echo", Echo)?;
@@ -49,7 +49,7 @@ fn c12_at_the_limit_new_connections_wait_until_one_closes() {
         rig.assert_not_spinning();
         waiting.iter_mut().for_each(assert_unanswered);
         assert_eq!((limit.open(), limit.max(), limit.turned_away()), (2, 2, 0));
-        // One goes, one comes: in the order in which they stand there.
+        // For each connection that closes one is accepted, in the order of the backlog.
         let [first, second] = served;
         let [mut third, mut fourth, mut fifth] = waiting;
         drop(first);
@@ -76,7 +76,7 @@ fn c12_connections_above_the_limit_are_closed_if_configured() {
             assert_eq!((limit.open(), limit.turned_away()), (1, n));
         }
         drop(first);
-        wait_until("there is room", || limit.open() == 0);
+        wait_until("no connection counts", || limit.open() == 0);
         assert_echoed(&mut connect_and_send(address));
     });
 }
@@ -91,7 +91,7 @@ fn c12_of_servers_that_share_a_limit_the_one_with_waiting_connections_is_woken()
         let mut at_the_other = connect_and_send(at_other);
         rig.assert_not_spinning();
         assert_unanswered(&mut at_the_other);
-        // Nobody stands at the server of the server that had the place.
+        // The server of the closed connection has none waiting.
         drop(first);
         assert_echoed(&mut at_the_other);
         let mut again = connect_and_send(at_one);
@@ -99,7 +99,7 @@ fn c12_of_servers_that_share_a_limit_the_one_with_waiting_connections_is_woken()
         assert_unanswered(&mut again);
         drop(at_the_other);
         assert_echoed(&mut again);
-        // A server that is closed leaves nobody standing, and does not keep the others from being woken.
+        // A closed server closes its waiting connections, and does not keep others from being woken.
         let (mut late, mut later) = (connect_and_send(at_other), connect_and_send(at_one));
         rig.assert_not_spinning();
         get(one.close());
@@ -122,10 +122,10 @@ fn c12_a_limit_can_be_changed_at_any_time() {
         limit.set_max(1);
         rig.assert_not_spinning();
         assert_unanswered(&mut peers[2]);
-        assert_eq!(limit.open(), 2, "those who are there stay");
+        assert_eq!(limit.open(), 2, "open connections stay");
         let [first, second, mut third] = peers;
         drop(first);
-        wait_until("one is gone", || limit.open() == 1);
+        wait_until("one connection is closed", || limit.open() == 1);
         rig.assert_not_spinning();
         assert_unanswered(&mut third);
         drop(second);
@@ -133,10 +133,10 @@ fn c12_a_limit_can_be_changed_at_any_time() {
     });
 }
 
-/// Lets nobody in whose number is odd.
-struct Picky(usize);
+/// Drops every accepted connection with an odd number.
+struct DropsOdd(usize);
 
-impl Handler for Picky {
+impl Handler for DropsOdd {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.0 += 1;
         if msg.is::<NewChannel>() && self.0.is_multiple_of(2) {
@@ -152,7 +152,7 @@ fn c12_a_connection_that_does_not_become_a_channel_does_not_count() {
         let (limit, tries) = (ConnectionLimit::new(1), AtomicUsize::new(0));
         let server = limited(&group(rig), &limit)
             .initialiser(|edit| {
-                edit.add_last("picky", Picky(0))?;
+                edit.add_last("picky", DropsOdd(0))?;
                 Ok(())
             })
             .child_initialiser(move |edit| {
@@ -208,11 +208,11 @@ fn l11_a_drain_at_the_limit_closes_waiting_connections_and_ends() {
         }
         drained.wait_timeout(TIME_LIMIT).unwrap();
         drop(served);
-        wait_until("all are gone", || limit.open() == 0);
+        wait_until("all connections are closed", || limit.open() == 0);
     });
 }
 
-/// Echoes; there is one for each connection that is being served.
+/// An echo handler that counts the connections being served.
 struct Counted(Arc<AtomicUsize>);
 
 impl Counted {
@@ -248,7 +248,7 @@ fn c12_under_load_all_connections_are_served_within_the_limit() {
         edit.add_last("counted", Counted::new(&now, &counted))?;
         Ok(())
     });
-    // Three doors, on a loop each.
+    // Three servers, each on a loop of its own.
     let doors = [(); 3].map(|()| get(server.bind("127.0.0.1:0")));
     let addresses = doors.each_ref().map(|server| ip(server.local_address()));
     std::thread::scope(|scope| {
@@ -260,7 +260,7 @@ fn c12_under_load_all_connections_are_served_within_the_limit() {
             });
         }
     });
-    wait_until("all are gone", || limit.open() == 0);
+    wait_until("all connections are closed", || limit.open() == 0);
     loops
         .shutdown_gracefully(Duration::ZERO, TIME_LIMIT)
         .unwrap()

@@ -1,4 +1,4 @@
-//! A driver that panics over one connection, and a loop that dies all the same (R05).
+//! A driver that panics over one connection, and a loop that dies nevertheless (R05).
 
 use std::io::{Result, Write};
 use std::net::Shutdown;
@@ -21,7 +21,7 @@ use waterwheel_testkit::loop_suite::blow;
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 use crate::probe::{ProbeLog, ProbedServer, connect_and_send, group, ip, read_to_end};
 
-/// Which call is to panic, once; and whether the driver knows over what.
+/// The call that panics, once, and whether the driver names the token.
 #[derive(Clone, Default)]
 struct Fault(Arc<Mutex<Option<(&'static str, bool)>>>);
 
@@ -34,7 +34,7 @@ impl Fault {
         *self.0.lock().unwrap() = Some((call, false));
     }
 
-    /// Whether it strikes at this call; and if so, whether it names the token.
+    /// Returns `Some` if this call is to panic, with whether the driver names the token.
     fn strikes(&self, call: &str) -> Option<bool> {
         let mut armed = self.0.lock().unwrap();
         let (_, names) = armed.take_if(|(at, _)| *at == call)?;
@@ -42,12 +42,12 @@ impl Fault {
     }
 }
 
-/// Panics where the fault says. A peer that sends "boom" is whom it panics over in `next_event` and `wait`.
+/// Panics as the fault says. In `next_event` and `wait` it panics over the connection whose peer sends "boom".
 struct Panics {
     inner: Box<dyn Driver>,
     fault: Fault,
     at: Option<Token>,
-    /// Given out before it is asked for another.
+    /// Handed out before the inner driver is asked for another event.
     kept: Option<IoEvent>,
 }
 
@@ -91,7 +91,7 @@ impl DriverWrapper for Panics {
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        // Only where reads go off: the server may be about to go on with its own.
+        // Only when reads are turned off: the server may be turning its own on.
         if plan.is_none() {
             self.strike("set_read");
         }
@@ -113,7 +113,7 @@ impl DriverWrapper for Panics {
         if self.fault.0.lock().unwrap().is_some_and(|(call, _)| call == "wait") {
             self.kept = self.inner.next_event();
             if let Some(IoEvent::LastRead(token, _)) = &self.kept {
-                let names = self.fault.strikes("wait").expect("it is armed");
+                let names = self.fault.strikes("wait").expect("an armed fault");
                 self.at = names.then_some(*token);
                 blow("wait");
             }
@@ -157,7 +157,8 @@ fn on_every_rig(test: impl Fn(&LoopRig, &Fault)) {
     }
 }
 
-/// The connection, or the loop, is closed with the panic as the cause, and that was reported.
+/// Fails unless the connection, or the loop, was closed with the panic as the cause, and the panic was
+/// reported.
 #[track_caller]
 fn assert_cause(rig: &LoopRig, error: &str, call: &str) {
     let words = format!("panicked: {call}");
@@ -168,7 +169,7 @@ fn assert_cause(rig: &LoopRig, error: &str, call: &str) {
 
 #[track_caller]
 fn closed(channel: &Channel) -> std::result::Result<(), Error> {
-    channel.closed().wait_timeout(TIME_LIMIT).expect("it is closed");
+    channel.closed().wait_timeout(TIME_LIMIT).expect("the channel is closed");
     channel.closed().join()
 }
 
@@ -219,7 +220,7 @@ fn r05_a_driver_panic_in_a_call_closes_the_channel_of_that_call() {
         for (call, act) in acts {
             let (channel, mut peer, notes) = server.connect();
             fault.arm(call);
-            let error = act(&channel).expect("it fails");
+            let error = act(&channel).expect("a failure");
             assert!(closed(&channel).is_ok(), "{call}");
             read_to_end(&mut peer);
             let told = format!("{error}, {}", notes.until_removed().join(", "));
@@ -239,7 +240,7 @@ fn r05_a_driver_panic_in_a_call_closes_the_channel_of_that_call() {
     });
 }
 
-/// Answers with more than the high-water mark, which is written while the handler runs.
+/// Answers with more bytes than the high-water mark, which are written while the handler runs.
 struct AnswersALot(Sender<String>);
 
 impl Handler for AnswersALot {
@@ -287,7 +288,7 @@ fn r05_a_close_by_a_driver_panic_has_an_error_type_of_its_own() {
         let (channel, _peer, _notes) = server.connect();
         fault.arm("set_option");
         let error = channel.set_option(SocketOption::NoDelay(true)).join().unwrap_err();
-        let io = error.find::<std::io::Error>().expect("an error of I/O");
+        let io = error.find::<std::io::Error>().expect("an io::Error");
         let cause = io.get_ref().and_then(|inner| inner.downcast_ref::<DriverPanicked>());
         assert_eq!(cause.map(|cause| cause.message.as_str()), Some("set_option"));
     });
@@ -315,12 +316,12 @@ fn r05_a_loop_that_dies_fails_its_channels_and_its_group_with_the_cause() {
             died(closed(&server.listener).unwrap_err());
             died(closed(&channel).unwrap_err());
             assert!(!server.listener.is_open() && !channel.is_active());
-            all_closed.wait_timeout(TIME_LIMIT).expect("all of them are closed");
+            all_closed.wait_timeout(TIME_LIMIT).expect("all channels are closed");
             let outcome = all_closed.join().unwrap();
             assert!(!outcome.is_success(), "{outcome:?}");
             assert!(notes.until_removed().contains(&"inactive".to_owned()));
             read_to_end(&mut peer);
-            group.termination().wait_timeout(TIME_LIMIT).expect("it has terminated");
+            group.termination().wait_timeout(TIME_LIMIT).expect("the group has terminated");
             died(group.termination().join().unwrap_err());
             channel.write_and_flush(Bytes::from("late")).join().unwrap_err();
         }

@@ -1,4 +1,4 @@
-//! Channels of sockets that are there already (C12).
+//! Channels over sockets that exist already (C12).
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -29,7 +29,7 @@ fn listen() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// Two ends of a connection.
+/// Returns both ends of a connection.
 fn pair() -> (TcpStream, TcpStream) {
     let (listener, address) = listen();
     let ours = TcpStream::connect(address).unwrap();
@@ -56,7 +56,7 @@ fn c12_an_existing_listener_is_served_with_its_waiting_connections() {
         assert_echoes(&mut TcpStream::connect(address).unwrap());
         get(server.close());
         assert!(TcpStream::connect(address).is_err());
-        TcpListener::bind(address).expect("it is free");
+        TcpListener::bind(address).expect("the address is free");
     });
 }
 
@@ -110,7 +110,7 @@ fn c12_options_are_set_on_existing_sockets_and_unset_ones_stay_unchanged() {
         let keepalive = clients.clone().socket_option(SocketOption::KeepAlive(true));
         get(keepalive.adopt(existing_stream(ours).unwrap()));
         assert!(sockopt::socket_keepalive(&seen).unwrap());
-        assert!(!sockopt::tcp_nodelay(&seen).unwrap(), "nothing was said about it");
+        assert!(!sockopt::tcp_nodelay(&seen).unwrap(), "an option that was not given");
         let error = echo(rig).socket_option(SocketOption::Backlog(1));
         let error = error.serve(existing_listener(listen().0).unwrap()).join().unwrap_err();
         assert!(error.to_string().contains("backlog"), "{error}");
@@ -164,7 +164,7 @@ fn c12_a_descriptor_that_is_not_such_a_socket_is_refused_with_the_reason() {
             let error = unfit.unwrap_err().to_string();
             assert!(error.contains("not connected"), "{error}");
         }
-        wait_until("nothing is left", || rig.event_loop.metrics().channels == 0);
+        wait_until("no channel is left", || rig.event_loop.metrics().channels == 0);
     });
 }
 
@@ -184,7 +184,7 @@ fn c12_a_failing_initialiser_or_a_cancel_closes_an_existing_socket() {
         let served = echo(rig).serve(existing_listener(listener).unwrap());
         assert!(served.cancel());
         drop(hold);
-        wait_until("it is free", || TcpListener::bind(address).is_ok());
+        wait_until("the address is free", || TcpListener::bind(address).is_ok());
     });
 }
 

@@ -1,4 +1,4 @@
-//! Peers and handlers that misbehave.
+//! Peers and handlers that misbehave (C02).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -37,7 +37,7 @@ fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing_behind() {
                 reset(peer);
             }
             assert_echoes(address);
-            wait_until("all are gone", || {
+            wait_until("all channels are closed", || {
                 let left = rig.event_loop.metrics();
                 (left.channels, left.registrations) == (1, 1)
             });
@@ -46,10 +46,10 @@ fn c02_ten_thousand_connections_that_are_reset_at_once_leave_nothing_behind() {
     );
 }
 
-/// Panics when it reads something bad.
-struct Touchy;
+/// Panics when it reads "bad".
+struct PanicsOnRead;
 
-impl Handler for Touchy {
+impl Handler for PanicsOnRead {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         if msg.get::<bytes::Bytes>().is_some_and(|bytes| bytes.starts_with(b"bad")) {
             blow("too bad");
@@ -63,7 +63,7 @@ impl Handler for Touchy {
 fn c02_a_panicking_handler_closes_only_its_channel_and_is_named_in_the_report() {
     on_every_loop(|rig| {
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(|edit| {
-            edit.add_last("touchy", Touchy)?;
+            edit.add_last("touchy", PanicsOnRead)?;
             Ok(())
         });
         let server = get(server.bind("127.0.0.1:0"));
@@ -94,7 +94,7 @@ fn c02_peers_whose_process_is_killed_are_closed() {
         for peer in &mut peers {
             peer.write_all(b"here").unwrap();
         }
-        // Until it is killed.
+        // Sleeps until it is killed.
         let _ = std::io::stdin().read(&mut [0]);
         return;
     }
@@ -163,7 +163,7 @@ fn c02_a_handler_that_fails_while_its_peer_resets_gets_inactive_once() {
             peer.write_all(b"x").unwrap();
             reset(peer);
         }
-        wait_until("all have ended", || {
+        wait_until("all channels are closed", || {
             ENDS.load(Ordering::Relaxed) == 100 && rig.event_loop.metrics().channels == 1
         });
         rig.assert_not_spinning();

@@ -1,4 +1,4 @@
-//! One direction of a TCP connection is over (C10).
+//! Half-closed TCP connections (C10).
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -68,7 +68,7 @@ fn c10_a_shut_output_delivers_flushed_bytes_to_a_peer_that_reads_late() {
             let error = refused.join().unwrap_err().to_string();
             assert_eq!(error, "the output of the channel was shut down");
         }
-        assert!(!written.is_done() && !shut.is_done(), "nobody has read it");
+        assert!(!written.is_done() && !shut.is_done(), "the peer has not read it");
         assert!(!channel.is_writable());
         rig.assert_not_spinning();
         assert!(read_to_end(&mut peer) == body);
@@ -116,7 +116,7 @@ fn c10_a_reset_closes_a_half_closed_connection() {
         assert_eq!(told.iter().filter(|it| it.contains("over")).count(), 0, "{told:?}");
         assert!(!channel.is_open());
 
-        // With the input over, it is seen too.
+        // A reset is noticed after the end of the input, too.
         let (channel, peer, notes) = server.connect();
         get(channel.shutdown_input());
         assert_eq!(notes.next(), "Input over");
@@ -127,10 +127,10 @@ fn c10_a_reset_closes_a_half_closed_connection() {
     });
 }
 
-/// Passes everything on, on another thread.
-struct Passes;
+/// PassesOn everything on, on another thread.
+struct PassesOn;
 
-impl RemoteHandler for Passes {}
+impl RemoteHandler for PassesOn {}
 
 #[test]
 fn c10_shutdown_output_passes_an_offloaded_handler_after_its_earlier_writes() {
@@ -140,7 +140,7 @@ fn c10_shutdown_output_passes_an_offloaded_handler_after_its_earlier_writes() {
         let threads = EventExecutorGroup::builder().threads(1).build().unwrap();
         let elsewhere = threads.clone();
         get(channel.with_pipeline(move |pipeline| {
-            pipeline.add_first("passes", Offloaded::new(&elsewhere, || Passes)).map(drop)
+            pipeline.add_first("passes", Offloaded::new(&elsewhere, || PassesOn)).map(drop)
         }))
         .unwrap();
         let mut expected = Vec::new();

@@ -1,4 +1,4 @@
-//! The order of a channel's life under load (C02): thousands that come and go, ended from either side.
+//! The order of lifecycle events under load (C02): thousands of short connections, closed from either side.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -18,33 +18,33 @@ use waterwheel_testkit::recorder::Log;
 use crate::loop_rig::{TIME_LIMIT, get};
 use crate::probe::{ip, reset, wait_until};
 
-/// What was seen of all lives.
+/// The lifecycles of all channels: started, ended, and out of order.
 #[derive(Default)]
-struct Lives {
+struct LifecycleCounts {
     begun: AtomicUsize,
     ended: AtomicUsize,
     wrong: Mutex<Vec<String>>,
 }
 
-/// Where a life is; anything out of order is noted.
-struct Life {
-    lives: Arc<Lives>,
+/// Checks the order of the events of one channel.
+struct LifecycleCheck {
+    counts: Arc<LifecycleCounts>,
     seen: Vec<&'static str>,
     closed: bool,
-    /// Closes its channel after so many reads.
-    patience: usize,
+    /// The channel closes itself after this number of reads.
+    max_reads: usize,
 }
 
-impl Life {
-    fn new(lives: &Arc<Lives>, patience: usize) -> Self {
-        Self { lives: lives.clone(), seen: Vec::new(), closed: false, patience }
+impl LifecycleCheck {
+    fn new(counts: &Arc<LifecycleCounts>, max_reads: usize) -> Self {
+        Self { counts: counts.clone(), seen: Vec::new(), closed: false, max_reads }
     }
 
     fn step(&mut self, what: &'static str, after: &[&'static str]) -> HandlerResult {
         let last = self.seen.last().copied().unwrap_or("nothing");
         if !after.contains(&last) {
             let seen = format!("{what} after {:?}", self.seen);
-            self.lives.wrong.lock().unwrap().push(seen);
+            self.counts.wrong.lock().unwrap().push(seen);
         }
         if self.seen.last() != Some(&what) {
             self.seen.push(what);
@@ -53,9 +53,9 @@ impl Life {
     }
 }
 
-impl Handler for Life {
+impl Handler for LifecycleCheck {
     fn on_added(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.lives.begun.fetch_add(1, Ordering::Relaxed);
+        self.counts.begun.fetch_add(1, Ordering::Relaxed);
         self.step("added", &["nothing"])
     }
 
@@ -71,9 +71,9 @@ impl Handler for Life {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.step("read", &["active", "read"])?;
-        self.patience = self.patience.saturating_sub(1);
+        self.max_reads = self.max_reads.saturating_sub(1);
         ctx.write_and_flush(msg);
-        if self.patience == 0 && !std::mem::replace(&mut self.closed, true) {
+        if self.max_reads == 0 && !std::mem::replace(&mut self.closed, true) {
             ctx.close();
         }
         Ok(())
@@ -96,16 +96,16 @@ impl Handler for Life {
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        // Without the rest, of one that was not registered: the loop was about to end.
+        // Directly after "added" if the channel was not registered because the loop was shutting down.
         let _ = self.step("removed", &["unregistered", "added"]);
-        self.lives.ended.fetch_add(1, Ordering::Relaxed);
+        self.counts.ended.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// A small generator of numbers: the same in every run.
-struct Dice(u64);
+/// A pseudo-random number generator (xorshift), the same in every run.
+struct XorShift(u64);
 
-impl Dice {
+impl XorShift {
     fn below(&mut self, n: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -114,12 +114,12 @@ impl Dice {
     }
 }
 
-/// A connection of the standard library's that does one of several things, all of them legal.
-fn visit(address: std::net::SocketAddr, dice: &mut Dice) -> std::io::Result<()> {
+/// Connects, behaves in one of six legal ways, and closes.
+fn connect_once(address: std::net::SocketAddr, random: &mut XorShift) -> std::io::Result<()> {
     let mut peer = TcpStream::connect(address)?;
     peer.set_read_timeout(Some(TIME_LIMIT))?;
     let mut piece = [0; 64];
-    match dice.below(6) {
+    match random.below(6) {
         0 => reset(peer),
         1 => drop(peer),
         2 => peer.write_all(b"and gone")?,
@@ -133,23 +133,23 @@ fn visit(address: std::net::SocketAddr, dice: &mut Dice) -> std::io::Result<()> 
             peer.shutdown(std::net::Shutdown::Write)?;
             while peer.read(&mut piece)? > 0 {}
         }
-        // Until the server has had enough.
+        // Until the server closes the connection.
         _ => while peer.write_all(b"more").is_ok() && matches!(peer.read(&mut piece), Ok(1..)) {},
     }
     Ok(())
 }
 
-fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool) {
+fn run_short_connections(driver: impl OpenDriver + 'static, connections: usize, shut_down: bool) {
     let reports = Log::new();
     let group = EventLoopGroup::builder(driver)
         .threads(2)
         .reporter(Arc::new(reports.clone()))
         .build()
         .unwrap();
-    let lives = Arc::new(Lives::default());
-    let of_children = lives.clone();
+    let counts = Arc::new(LifecycleCounts::default());
+    let of_children = counts.clone();
     let server = ServerBootstrap::new(&group, Tcp).child_initialiser(move |edit| {
-        edit.add_last("life", Life::new(&of_children, 3))?;
+        edit.add_last("life", LifecycleCheck::new(&of_children, 3))?;
         Ok(())
     });
     let server = get(server.bind("127.0.0.1:0"));
@@ -157,18 +157,18 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
     let visitors: Vec<_> = (1..=3)
         .map(|seed| {
             std::thread::spawn(move || {
-                let mut dice = Dice(seed * 0x9E37_79B9);
-                (0..visits).for_each(|_| drop(visit(address, &mut dice)));
+                let mut random = XorShift(seed * 0x9E37_79B9);
+                (0..connections).for_each(|_| drop(connect_once(address, &mut random)));
             })
         })
         .collect();
-    // Clients of ours, on the same loops.
-    let of_clients = lives.clone();
+    // Client channels on the same loops.
+    let of_clients = counts.clone();
     let clients = Bootstrap::new(&group, Tcp).initialiser(move |edit| {
-        edit.add_last("life", Life::new(&of_clients, 5))?;
+        edit.add_last("life", LifecycleCheck::new(&of_clients, 5))?;
         Ok(())
     });
-    for n in 0..visits / 4 {
+    for n in 0..connections / 4 {
         let connected = clients.connect(address);
         match n % 3 {
             0 => drop(connected.cancel()),
@@ -185,7 +185,7 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
     }
     visitors.into_iter().for_each(|visitor| visitor.join().unwrap());
     if !shut_down {
-        wait_until("all are gone", || {
+        wait_until("all channels are closed", || {
             group.children().map(|it| it.metrics().channels).sum::<usize>() == 1
         });
         assert!(server.is_active());
@@ -195,24 +195,25 @@ fn come_and_go(driver: impl OpenDriver + 'static, visits: usize, shut_down: bool
             .wait_timeout(TIME_LIMIT)
             .unwrap();
     }
-    assert_eq!(*lives.wrong.lock().unwrap(), [""; 0]);
-    let (begun, ended) = (lives.begun.load(Ordering::Relaxed), lives.ended.load(Ordering::Relaxed));
-    assert_eq!(begun, ended, "each life has one end");
-    assert!(shut_down || begun >= 3 * visits);
+    assert_eq!(*counts.wrong.lock().unwrap(), [""; 0]);
+    let (begun, ended) =
+        (counts.begun.load(Ordering::Relaxed), counts.ended.load(Ordering::Relaxed));
+    assert_eq!(begun, ended, "each lifecycle ends once");
+    assert!(shut_down || begun >= 3 * connections);
     let panics: Vec<_> = reports.take().into_iter().filter(|it| it.contains("panicked")).collect();
     assert_eq!(panics, [""; 0]);
 }
 
 #[test]
 fn c02_thousands_of_short_connections_get_each_lifecycle_event_once() {
-    come_and_go(Epoll, 1000, false);
-    come_and_go(Poll, 300, false);
+    run_short_connections(Epoll, 1000, false);
+    run_short_connections(Poll, 300, false);
 }
 
 #[test]
 fn c02_a_shutdown_under_load_ends_every_channel_with_its_events_in_order() {
     for _ in 0..3 {
-        come_and_go(Epoll, 300, true);
-        come_and_go(Poll, 100, true);
+        run_short_connections(Epoll, 300, true);
+        run_short_connections(Poll, 100, true);
     }
 }

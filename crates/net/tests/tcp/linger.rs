@@ -1,4 +1,4 @@
-//! A close that waits for the peer does not keep the loop (C11).
+//! A lingering close (SO_LINGER) does not block the loop (C11).
 
 use std::time::Duration;
 
@@ -25,9 +25,9 @@ fn c11_a_lingering_close_does_not_block_the_loop() {
         let _written = channel.write_and_flush(Bytes::from(vec![7; 8_000_000]));
         get(channel.close());
         rig.assert_not_spinning();
-        assert!(Clock::Monotonic.now().since(begun) < LINGER / 2, "it waited for the peer");
+        assert!(Clock::Monotonic.now().since(begun) < LINGER / 2, "the close waited for the peer");
         let got = read_to_end(&mut peer).len();
-        assert!(got > 0, "what the kernel had taken is delivered");
+        assert!(got > 0, "bytes that the kernel had taken are delivered");
     });
 }
 
@@ -38,13 +38,13 @@ fn c11_many_lingering_closes_delay_no_other_channel() {
             server.child_socket_option(SocketOption::Linger(Some(LINGER)))
         });
         let begun = Clock::Monotonic.now();
-        let visits: Vec<_> = (0..8).map(|_| server.connect()).collect();
-        for (channel, ..) in &visits {
+        let connections: Vec<_> = (0..8).map(|_| server.connect()).collect();
+        for (channel, ..) in &connections {
             drop(channel.write_and_flush(Bytes::from(vec![7; 8_000_000])));
             get(channel.close());
         }
         let idle = GlobalExecutor::get().submit(|| ()).unwrap();
-        idle.wait_timeout(LINGER / 2).expect("what all share is not kept either");
+        idle.wait_timeout(LINGER / 2).expect("the global executor is not blocked either");
         assert!(Clock::Monotonic.now().since(begun) < LINGER / 2);
     });
 }

@@ -1,4 +1,4 @@
-//! One server on each loop, at one address (C12).
+//! One listener per loop at one address (SO_REUSEPORT, C12).
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -30,10 +30,10 @@ fn on_three_loops(test: impl Fn(&EventLoopGroup)) {
     run(EventLoopGroup::builder(Poll));
 }
 
-/// Echoes, after it has shown its channel.
-struct Shown(Sender<Channel>);
+/// An echo handler that announces its channel when it becomes active.
+struct AnnouncingEcho(Sender<Channel>);
 
-impl Handler for Shown {
+impl Handler for AnnouncingEcho {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let _ = self.0.send(ctx.channel());
         Ok(())
@@ -48,14 +48,14 @@ impl Handler for Shown {
 fn echo(loops: &EventLoopGroup) -> (ServerBootstrap, Receiver<Channel>) {
     let (show, shown) = channel();
     let server = ServerBootstrap::new(loops, Tcp).child_initialiser(move |edit| {
-        edit.add_last("shown", Shown(show.clone()))?;
+        edit.add_last("echo", AnnouncingEcho(show.clone()))?;
         Ok(())
     });
     (server, shown)
 }
 
-/// An address at which nobody listens.
-fn nobody() -> SocketAddr {
+/// Returns an address without a listener.
+fn unused_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
@@ -70,17 +70,21 @@ fn c12_each_loop_accepts_at_the_same_address_and_serves_what_it_accepts() {
             servers.channels().iter().map(|server| ip(server.local_address())).collect();
         assert_eq!(at, [address; LOOPS], "the first decides the port");
         let homes: Vec<_> = servers.channels().iter().map(Channel::event_loop).collect();
-        assert_eq!(homes, loops.children().collect::<Vec<_>>(), "one on each, in order");
+        assert_eq!(homes, loops.children().collect::<Vec<_>>(), "one per loop, in order");
         let mut peers: Vec<_> = (0..64).map(|_| connect_and_send(address)).collect();
         peers.iter_mut().for_each(assert_echoed);
         let mut per_loop = HashMap::new();
         for _ in &peers {
             let child = shown.recv_timeout(TIME_LIMIT).unwrap();
-            let server = child.parent().expect("it was accepted");
-            assert_eq!(child.event_loop(), server.event_loop(), "it stays");
+            let server = child.parent().expect("an accepted channel");
+            assert_eq!(
+                child.event_loop(),
+                server.event_loop(),
+                "the channel stays on the loop of its server"
+            );
             *per_loop.entry(server.id()).or_insert(0) += 1;
         }
-        assert!(per_loop.len() > 1, "the kernel spreads them: {per_loop:?}");
+        assert!(per_loop.len() > 1, "the kernel spreads connections: {per_loop:?}");
     });
 }
 
@@ -93,7 +97,7 @@ fn c12_closing_all_servers_frees_their_address_and_keeps_the_connections() {
         let mut peer = connect_and_send(address);
         assert_echoed(&mut peer);
         let ended = servers.closed();
-        // One goes, the others go on.
+        // One server is closed, the others stay.
         get(servers.channels()[0].close());
         for _ in 0..8 {
             assert_echoed(&mut connect_and_send(address));
@@ -104,7 +108,7 @@ fn c12_closing_all_servers_frees_their_address_and_keeps_the_connections() {
         peer.write_all(b"ping").unwrap();
         assert_echoed(&mut peer);
         assert!(TcpStream::connect(address).is_err());
-        // And again, at an address that is said.
+        // Again, at a given address.
         let again = get(server.bind_on_each_loop(address));
         assert_eq!(ip(again.local_address()), address);
     });
@@ -116,10 +120,10 @@ fn c12_a_bind_that_fails_on_one_loop_leaves_no_listener() {
         let (server, _shown) = echo(loops);
         let last = loops.children().last().unwrap();
         drop(last.shutdown());
-        let address = nobody();
+        let address = unused_address();
         let error = server.bind_on_each_loop(address).join().unwrap_err().to_string();
         assert!(error.contains("shut down"), "{error}");
-        TcpListener::bind(address).expect("it is free");
+        TcpListener::bind(address).expect("the address is free");
     });
 }
 
@@ -144,12 +148,12 @@ fn c12_a_cancelled_bind_per_loop_leaves_no_listener() {
     on_three_loops(|loops| {
         let (server, _shown) = echo(loops);
         for _ in 0..20 {
-            let address = nobody();
+            let address = unused_address();
             let bound = server.bind_on_each_loop(address);
             if !bound.cancel() {
                 get(get(bound).close());
             }
-            wait_until("it is free", || TcpListener::bind(address).is_ok());
+            wait_until("the address is free", || TcpListener::bind(address).is_ok());
         }
     });
 }
@@ -171,7 +175,7 @@ fn c12_servers_on_all_loops_share_one_limit() {
                 });
             }
         });
-        wait_until("all are gone", || limit.open() == 0);
+        wait_until("all connections are closed", || limit.open() == 0);
     });
 }
 

@@ -1,4 +1,4 @@
-//! The corners of readiness, level- and edge-triggered under channels: none makes the loop spin (L17).
+//! Corner cases of readiness, level- and edge-triggered, under channels: none makes the loop spin (L17).
 
 use std::io::Write;
 use std::net::{Shutdown, TcpListener};
@@ -10,7 +10,7 @@ use waterwheel_net::Tcp;
 use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
 use crate::probe::{ProbedServer, group, reset};
 
-/// Reads off, but half closure allowed: nothing closes it but what breaks it.
+/// Turns auto-read off and half closure on: only an error closes the connection.
 fn quiet(server: ServerBootstrap) -> ServerBootstrap {
     let options =
         ChannelOptions { auto_read: false, allow_half_closure: true, ..Default::default() };
@@ -23,7 +23,7 @@ fn l17_a_reset_with_reads_off_closes_the_channel_and_does_not_spin() {
         let server = ProbedServer::open(rig, quiet);
         let (channel, peer, notes) = server.connect();
         reset(peer);
-        channel.closed().wait_timeout(TIME_LIMIT).expect("it is seen");
+        channel.closed().wait_timeout(TIME_LIMIT).expect("the reset is noticed");
         assert!(notes.until_removed()[0].starts_with("error "));
         rig.assert_not_spinning();
     });
@@ -52,7 +52,7 @@ fn l17_the_peers_end_with_reads_off_is_reported_once_and_does_not_spin() {
 #[test]
 fn l17_the_peers_end_and_a_local_half_close_do_not_spin() {
     on_every_loop(|rig| {
-        // The end was not read: the channel does not know that both directions are over.
+        // The end of the stream was not read, so the channel does not know that both directions are closed.
         let server = ProbedServer::open(rig, quiet);
         let (channel, peer, notes) = server.connect();
         peer.shutdown(Shutdown::Write).unwrap();

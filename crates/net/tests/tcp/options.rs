@@ -1,5 +1,5 @@
-//! Options really are in the kernel (C11): of servers, clients and accepted connections, set before and at
-//! run time. A test looks at the sockets of its own process beside the channels that own them.
+//! Socket options are set in the kernel (C11): on servers, clients and accepted connections, before and at run
+//! time. The tests inspect the sockets of their own process through duplicates.
 
 use std::fs;
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +26,7 @@ fn ip(address: Option<Address>) -> SocketAddr {
     }
 }
 
-/// Another descriptor of the socket that a channel owns.
+/// Duplicates the descriptor of the socket that a channel owns.
 fn socket_of(channel: &Channel) -> OwnedFd {
     let (local, peer) = (ip(channel.local_address()), channel.peer_address());
     let any = SocketAddr::from(([0, 0, 0, 0], 0));
@@ -43,7 +43,7 @@ fn socket_of(channel: &Channel) -> OwnedFd {
     panic!("{channel:?} has no socket {inode}");
 }
 
-/// What the kernel's table of connections has for these two ends.
+/// Returns the inode of the connection between these addresses, from /proc/net/tcp.
 fn inode_of(local: SocketAddr, peer: SocketAddr) -> String {
     let table = fs::read_to_string("/proc/net/tcp").unwrap();
     let (local, peer) = (in_table(local), in_table(peer));
@@ -57,10 +57,10 @@ fn in_table(address: SocketAddr) -> String {
     format!("{:08X}:{:04X}", u32::from_ne_bytes(address.ip().octets()), address.port())
 }
 
-/// Whether the kernel has it.
+/// Checks the option in the kernel.
 type IsSet = fn(&OwnedFd) -> bool;
 
-/// Options that every TCP socket has, each with a look at what the kernel has of it.
+/// Options that every TCP socket has, each with a check in the kernel.
 fn all() -> Vec<(SocketOption, IsSet)> {
     fn at(fd: &OwnedFd) -> SockRef<'_> {
         SockRef::from(fd)
@@ -119,7 +119,7 @@ fn accepted(rig: &LoopRig, peer: SocketAddr) -> Channel {
         if let Some(found) = channels.into_iter().find(is_it) {
             return found;
         }
-        assert!(clock.now() < limit, "nobody came from {peer}");
+        assert!(clock.now() < limit, "no connection from {peer}");
     }
 }
 
@@ -183,7 +183,7 @@ fn c11_an_option_refused_on_registration_closes_the_channel() {
             get(away.set_option(SocketOption::OnlyV6(true)));
             let error = away.register().join().unwrap_err().to_string();
             assert!(error.contains("only_v6"), "{error}");
-            away.closed().wait_timeout(TIME_LIMIT).expect("it is of no more use");
+            away.closed().wait_timeout(TIME_LIMIT).expect("the channel is closed");
         }
     });
 }
@@ -218,7 +218,7 @@ fn c11_of_two_equal_options_the_last_wins() {
             .bind("127.0.0.1:0"));
         let fd = socket_of(&listener);
         assert!(!SockRef::from(&fd).reuse_address().unwrap());
-        assert_eq!(sockopt::tcp_keepcnt(&fd).unwrap(), 4, "what is for the children comes last");
+        assert_eq!(sockopt::tcp_keepcnt(&fd).unwrap(), 4, "child options are set last");
         drop(fd);
         let channel = get(client(rig)
             .socket_option(SocketOption::NoDelay(false))
@@ -249,7 +249,7 @@ fn c11_the_options_of_listeners_are_set() {
             .socket_option(SocketOption::Backlog(3))
             .socket_option(SocketOption::Backlog(5))
             .bind("127.0.0.1:0"));
-        // Nobody is accepted before it has sent something.
+        // TCP_DEFER_ACCEPT: a connection is accepted after its first bytes.
         let quiet = TcpStream::connect(ip(listener.local_address())).unwrap();
         rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 1);
@@ -276,7 +276,7 @@ fn c11_a_backlog_limits_how_many_connections_wait() {
             let peers: Vec<_> = (0..20).map_while(|_| connect()).collect();
             peers.len()
         };
-        assert_eq!(waiting(2), 3, "the kernel takes one more than it was told");
+        assert_eq!(waiting(2), 3, "the kernel takes one more than the backlog");
         assert_eq!(waiting(100), 20);
     });
 }
@@ -314,7 +314,7 @@ fn c11_an_option_that_cannot_be_set_is_named_in_the_error() {
         let channel = get(client(rig).connect(address));
         let error = channel.set_option(SocketOption::Backlog(5)).join().unwrap_err().to_string();
         assert!(error.contains("backlog"), "{error}");
-        assert!(channel.is_active() && listener.is_active(), "nothing else has changed");
+        assert!(channel.is_active() && listener.is_active(), "the channels stay open");
         get(channel.close());
         let error = channel.set_option(SocketOption::NoDelay(true)).join().unwrap_err().to_string();
         assert_eq!(error, "the channel is closed");
@@ -328,7 +328,7 @@ fn c11_an_option_set_during_the_connect_is_kept() {
         let address = ip(listener.local_address());
         let new = waterwheel_channel::NewChannel::new(waterwheel_channel::Stream::new(Tcp));
         let channel = get(group(rig).register(new));
-        // Both in one call on the loop: the connection is not there before it returns.
+        // Both in one call on the loop: the connect cannot finish before it returns.
         let here = channel.clone();
         let (connected, set) = rig.run_on_loop(move |_| {
             let connected = here.connect(address);

@@ -1,4 +1,4 @@
-//! TCP channels that leave their loop and come back (C04).
+//! TCP channels that are deregistered from their loop and registered again (C04).
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -10,30 +10,30 @@ use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
 use crate::loop_rig::{get, on_every_loop};
 use crate::probe::{ProbedServer, read_to_end};
 
-/// Leaves and comes back, in the course of what is read or of the end of its round.
-struct Restless {
-    at_the_end: bool,
+/// Deregisters and registers its channel in `on_read` or in `on_read_complete`.
+struct Reregisters {
+    in_read_complete: bool,
 }
 
-impl Restless {
-    fn turn_round(ctx: &Ctx<'_>) {
+impl Reregisters {
+    fn reregister(ctx: &Ctx<'_>) {
         ctx.deregister();
         drop(ctx.channel().register());
     }
 }
 
-impl Handler for Restless {
+impl Handler for Reregisters {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        if !self.at_the_end {
-            Self::turn_round(ctx);
+        if !self.in_read_complete {
+            Self::reregister(ctx);
         }
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        if self.at_the_end {
-            Self::turn_round(ctx);
+        if self.in_read_complete {
+            Self::reregister(ctx);
         }
         ctx.fire_read_complete();
         Ok(())
@@ -44,10 +44,10 @@ impl Handler for Restless {
 fn c04_read_complete_comes_once_though_the_channel_was_reregistered_in_the_round() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        for at_the_end in [false, true] {
+        for in_read_complete in [false, true] {
             let (channel, mut peer, notes) = server.connect();
             let add = channel.with_pipeline(move |pipeline| {
-                pipeline.add_first("restless", Restless { at_the_end })
+                pipeline.add_first("restless", Reregisters { in_read_complete })
             });
             get(add).unwrap();
             for _ in 0..3 {

@@ -45,7 +45,7 @@ fn c07_a_channel_without_room_waits_for_epollout_and_does_not_retry() {
         channel.flush();
         let more = channel.write_and_flush(Bytes::from("more"));
         rig.assert_not_spinning();
-        assert_eq!(faults.calls(DriverCall::Write), tried, "there is no room, and that is known");
+        assert_eq!(faults.calls(DriverCall::Write), tried, "no write without room");
         let mut all = vec![0; body.len() + 4];
         peer.read_exact(&mut all).unwrap();
         assert!(all[..body.len()] == body && &all[body.len()..] == b"more");
@@ -77,7 +77,7 @@ fn c07_a_peer_that_never_reads_stops_the_channel_at_its_water_marks() {
             if write.is_done() && write.join().is_err() {
                 refused += 1;
             }
-            // One more may be on its way from this thread when the loop counts.
+            // One more write of this thread may be queued when the loop counts.
             assert!(channel.pending_bytes() <= 256 * 1024 + piece.len());
         }
         assert!(refused > 0 && !channel.is_writable());

@@ -1,4 +1,4 @@
-//! Where channels are bound and connected, and the options of their sockets.
+//! Bound and connected addresses of UDP channels, and the options of their sockets (C11–C13).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -114,14 +114,14 @@ fn c13_several_channels_share_a_port() {
             heard.0.extend(one.rest());
             heard.1.extend(other.rest());
         }
-        assert!(!heard.0.is_empty() && !heard.1.is_empty(), "each has its part");
+        assert!(!heard.0.is_empty() && !heard.1.is_empty(), "each channel has received some");
     });
 }
 
-/// Finds these addresses, whatever the name.
-struct Found(Vec<Address>);
+/// Resolves every name to these addresses.
+struct FixedResolver(Vec<Address>);
 
-impl Resolver for Found {
+impl Resolver for FixedResolver {
     fn resolve(&self, _: &str, found: Promise<Vec<Address>>) {
         let _ = found.set_success(self.0.clone());
     }
@@ -131,9 +131,9 @@ impl Resolver for Found {
 fn c12_all_addresses_of_a_name_are_tried() {
     on_every_loop(|rig| {
         let peer = peer();
-        // Nobody may send to all machines without having said so.
+        // A broadcast address without SO_BROADCAST is refused.
         let all = SocketAddr::from((Ipv4Addr::BROADCAST, 9));
-        let found = Arc::new(Found(vec![all.into(), peer.local_addr().unwrap().into()]));
+        let found = Arc::new(FixedResolver(vec![all.into(), peer.local_addr().unwrap().into()]));
         let probe = ProbeBuilder::new(rig).with(|it| it.resolver(found)).connect("somewhere:9");
         assert_eq!(probe.channel.peer_address(), Some(peer.local_addr().unwrap().into()));
         probe.channel.send(Datagram::new("found"));

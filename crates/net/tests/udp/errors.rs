@@ -1,4 +1,4 @@
-//! What goes wrong with one datagram, and leaves the others and the channel alone.
+//! Errors of one datagram leave the others and the channel alone (C13, L17).
 
 use std::net::UdpSocket;
 use std::sync::mpsc::channel;
@@ -11,7 +11,7 @@ use crate::support::{
     ProbeBuilder, ProbeEvent, ReadyMadeSocket, UdpProbe, failure_text, peer, peer_at, received,
 };
 
-/// One byte more than UDP over IPv4 takes.
+/// One byte more than a UDP datagram over IPv4 can carry.
 fn too_long() -> Vec<u8> {
     vec![0; 65_508]
 }
@@ -42,7 +42,7 @@ fn c13_a_datagram_that_is_too_long_fails_its_own_write_and_those_around_it_are_s
         let all: Vec<_> = (0..4).map(|_| received(&peer).0).collect();
         assert_eq!(all, ["1", "2", "3", "4"]);
         let errors = probe.rest().into_iter().filter(|told| matches!(told, ProbeEvent::Error(_)));
-        assert_eq!(errors.count(), 0, "whoever wrote it was told");
+        assert_eq!(errors.count(), 0, "the writer received the error");
         assert_eq!(probe.channel.pending_bytes(), 0);
     });
 }
@@ -76,7 +76,7 @@ fn c13_unobserved_failed_writes_are_reported_each_time_their_number_doubles() {
     });
 }
 
-/// A port that nobody has, and that can be taken again.
+/// A free port that can be bound again.
 pub(crate) fn empty_port() -> String {
     let address = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     address.to_string()
@@ -92,7 +92,7 @@ fn c13_port_unreachable_is_an_error_and_the_channel_stays_open() {
             assert!(probe.error().contains("refused"));
         }
         rig.assert_not_spinning();
-        assert_eq!(probe.rest(), [], "one error for each");
+        assert_eq!(probe.rest(), [], "one error per datagram");
         let peer = peer_at(&there);
         probe.channel.send(Datagram::new("hello"));
         assert_eq!(received(&peer).0, "hello");
@@ -109,7 +109,7 @@ fn c13_the_error_of_one_datagram_does_not_fail_the_write_of_the_next() {
         let probe = ProbeBuilder::new(rig).options(options).connect(&*there);
         get(probe.channel.write_and_flush(Datagram::new("anybody?")));
         let peer = peer_at(&there);
-        // The kernel answers this one with what became of the first.
+        // The kernel answers this send with the error of the first datagram.
         get(probe.channel.write_and_flush(Datagram::new("hello")));
         assert_eq!(received(&peer).0, "hello");
         assert!(probe.error().contains("refused"));
@@ -140,9 +140,9 @@ fn l17_a_socket_shut_down_through_a_duplicate_fails_once() {
         let probe = ProbeBuilder::of(rig, given).bind("127.0.0.1:0");
         peer().send_to(b"last", behind.local_addr().unwrap()).unwrap();
         assert_eq!(probe.texts(1), ["last"]);
-        // Not connected: the kernel says so, and does it all the same.
+        // The socket is not connected: shutdown(2) returns ENOTCONN, but takes effect.
         let _ = shutdown(&behind, Shutdown::Both);
-        assert!(probe.error().contains("end of file"), "it can be read no more");
+        assert!(probe.error().contains("end of file"), "reads have ended");
         assert_eq!(probe.next(), ProbeEvent::Inactive);
         rig.assert_not_spinning();
     });

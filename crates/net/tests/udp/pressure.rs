@@ -1,5 +1,5 @@
-//! A socket that takes no more for now. On the loopback UDP takes, and loses, whatever it is given: here the
-//! other end of a pair holds a few datagrams, and no more until it has read some.
+//! Datagram sockets without room. UDP on the loopback takes, and loses, any number of datagrams; the other end
+//! of a Unix pair holds a few, and takes more after it has read some.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use waterwheel_channel::{
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::support::{ProbeBuilder, ProbeEvent, ReadyMadeSocket, UdpProbe, failure_text, group};
 
-/// More than the other end holds.
+/// More datagrams than the other end holds.
 const MANY: usize = 600;
 
 fn pair(rig: &LoopRig) -> (UdpProbe, UnixDatagram) {
@@ -32,9 +32,9 @@ fn flood(probe: &UdpProbe) -> Vec<ChannelFuture> {
 #[track_caller]
 fn assert_read(peer: &UnixDatagram, numbers: std::ops::Range<usize>) {
     for n in numbers {
-        let mut room = [0; 100];
-        let len = peer.recv(&mut room).expect("a datagram");
-        assert_eq!(room[..len], *format!("{n:010}").as_bytes());
+        let mut buffer = [0; 100];
+        let len = peer.recv(&mut buffer).expect("a datagram");
+        assert_eq!(buffer[..len], *format!("{n:010}").as_bytes());
     }
 }
 
@@ -104,7 +104,7 @@ fn c04_a_channel_deregistered_without_room_continues_after_registration() {
     });
 }
 
-/// A Unix socket that is not connected: the kernel does not tell it when a receiver has room again.
+/// An unconnected Unix socket: the kernel does not report when a receiver has room again.
 #[test]
 fn l17_a_full_receiver_of_an_unconnected_channel_fails_writes_and_does_not_spin() {
     on_every_loop(|rig| {

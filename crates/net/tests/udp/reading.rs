@@ -1,4 +1,4 @@
-//! What is read, how much of it, and when.
+//! Reads of datagrams: senders, sizes, and when they happen (C09, C13).
 
 use waterwheel_channel::{ChannelOptions, Datagram, ReceiveSizes};
 

@@ -1,4 +1,4 @@
-//! A channel that leaves its loop, and comes back to it (C04).
+//! UDP channels that are deregistered from their loop and registered again (C04).
 
 use waterwheel_channel::Datagram;
 

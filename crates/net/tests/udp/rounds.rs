@@ -1,4 +1,4 @@
-//! Rounds that end: relays whose peers answer with errors (R04, L05, L17).
+//! Rounds are finite: relays whose peers answer with errors (R04, L05, L17).
 
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
@@ -11,18 +11,18 @@ use crate::errors::empty_port;
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::support::{ProbeBuilder, ReadyMadeSocket, group, ip, peer, peer_at, received};
 
-/// Sends on what it reads, by another channel of the same loop.
+/// Forwards its reads by another channel of the same loop.
 struct Relay(Channel);
 
 impl Handler for Relay {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let datagram = msg.take::<Datagram>().expect("datagrams are read here");
+        let datagram = msg.take::<Datagram>().expect("a datagram");
         self.0.send(Datagram::new(datagram.into_bytes()));
         Ok(())
     }
 }
 
-/// A channel whose datagrams are relayed by another one.
+/// Returns a channel whose datagrams are relayed by another one.
 fn relay(rig: &LoopRig, to: &Channel) -> Channel {
     let to = to.clone();
     let bootstrap = Bootstrap::new(&group(rig), Udp).initialiser(move |edit| {
@@ -39,8 +39,8 @@ fn r04_a_relay_to_an_unreachable_port_does_not_block_its_loop() {
         let back = ProbeBuilder::new(rig).connect(&*there);
         let front = relay(rig, &back.channel);
         let front_address = ip(front.local_address());
-        // All of it while the loop looks elsewhere: it finds the error and the datagram in one round, and
-        // sends by the broken channel before it gets to its error.
+        // All while the loop is busy: it finds the error and the datagram in one round, and sends by the failing
+        // channel before it handles that channel's error.
         let (back_channel, at, from) = (back.channel.clone(), there.clone(), client);
         let peer = rig.run_on_loop(move |_| {
             from.send_to(b"to be relayed", front_address).unwrap();
@@ -64,7 +64,7 @@ fn r04_a_relay_between_two_closed_peers_does_not_starve_the_loop() {
             client.send_to(b"x", ip(front.local_address())).unwrap();
         }
         assert!(back.error().contains("refused"));
-        // A task and a timer have their turn, and then it is quiet.
+        // A task and a timer run, and then the loop is idle.
         rig.assert_not_spinning();
     });
 }
@@ -77,15 +77,15 @@ fn r04_an_error_together_with_epollout_does_not_make_a_round_endless() {
         let all = (0..1000).map(|_| probe.channel.write_and_flush(Datagram::new("x")));
         let all: Vec<_> = all.collect();
         rig.wait_until_asleep();
-        assert!(probe.channel.pending_bytes() > 0, "there is no more room");
-        // It talks to somebody else from now on: that makes room, and is an error.
+        assert!(probe.channel.pending_bytes() > 0, "no room is left");
+        // The peer connects elsewhere: that makes room, and is an error.
         let name = format!("waterwheel-{}-{}", std::process::id(), theirs.as_raw_fd());
         let name = SocketAddr::from_abstract_name(name).unwrap();
         let _elsewhere = UnixDatagram::bind_addr(&name).unwrap();
         theirs.connect_addr(&name).unwrap();
         assert!(probe.error().contains("reset"));
         for write in all {
-            write.wait_timeout(TIME_LIMIT).expect("each write comes to an end");
+            write.wait_timeout(TIME_LIMIT).expect("each write completes");
         }
         rig.assert_not_spinning();
         assert!(probe.channel.is_active());

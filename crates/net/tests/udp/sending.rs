@@ -1,4 +1,4 @@
-//! What is sent, in which order, and in how many calls.
+//! Sends of datagrams: destinations, order, and the number of system calls (C05, C07, C13).
 
 use waterwheel_channel::Datagram;
 use waterwheel_testkit::faulty::DriverCall;

@@ -12,7 +12,7 @@ use crate::loop_rig::{SPIN_TURNS, WATCH_TIME, get, on_every_loop};
 use crate::probe::wait_until;
 use crate::support::{SocketDirectory, client};
 
-/// A listener that has as many waiting as it wants.
+/// Returns a listener whose backlog is full.
 fn full(path: &Path) -> (UnixListener, Vec<Socket>) {
     let at = SockAddr::unix(path).unwrap();
     let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
@@ -36,7 +36,7 @@ fn c13_a_connect_to_a_full_unix_backlog_succeeds_when_there_is_room() {
         let (listener, waiting) = full(&directory.path("door"));
         let connected = client(rig).connect(UnixAddress::path(directory.path("door")));
         let turns = rig.turns_in(WATCH_TIME);
-        // Eight attempts, of a pause each, then ten a second.
+        // Eight attempts with growing pauses, then ten per second.
         assert!(turns < SPIN_TURNS + 10, "{turns} turns in {WATCH_TIME:?}");
         assert!(!connected.is_done());
         for _ in &waiting {
@@ -46,7 +46,7 @@ fn c13_a_connect_to_a_full_unix_backlog_succeeds_when_there_is_room() {
         let (mut peer, _) = listener.accept().unwrap();
         get(channel.close());
         assert_eq!(peer.read(&mut [0]).unwrap(), 0);
-        wait_until("without timers", || rig.event_loop.metrics().timers == 0);
+        wait_until("no timers", || rig.event_loop.metrics().timers == 0);
     });
 }
 
@@ -66,11 +66,11 @@ fn c13_a_connect_to_a_full_unix_backlog_times_out_or_is_cancelled() {
             let metrics = rig.event_loop.metrics();
             (metrics.registrations, metrics.channels, metrics.timers) == (0, 0, 0)
         };
-        wait_until("given up", nothing_left);
+        wait_until("the connect is given up", nothing_left);
         let connected = client(rig).connect(to);
-        wait_until("trying", || rig.event_loop.metrics().timers == 2);
+        wait_until("the connect is being retried", || rig.event_loop.metrics().timers == 2);
         assert!(connected.cancel());
-        wait_until("given up", nothing_left);
+        wait_until("the connect is given up", nothing_left);
     });
 }
 
@@ -80,7 +80,7 @@ fn c13_a_full_unix_server_that_closes_refuses_waiting_connects() {
         let directory = SocketDirectory::new();
         let (listener, _waiting) = full(&directory.path("door"));
         let connected = client(rig).connect(UnixAddress::path(directory.path("door")));
-        wait_until("trying", || rig.event_loop.metrics().timers == 2);
+        wait_until("the connect is being retried", || rig.event_loop.metrics().timers == 2);
         drop(listener);
         let error = connected.join().unwrap_err().to_string();
         assert!(error.contains("door") && error.contains("refused"), "{error}");

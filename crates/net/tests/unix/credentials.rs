@@ -1,4 +1,4 @@
-//! Who the peers of Unix sockets are (C13).
+//! Credentials of the peers of Unix sockets (SO_PEERCRED, SCM_CREDENTIALS; C13).
 
 use std::io::Write;
 use std::sync::mpsc::{Sender, channel};
@@ -20,10 +20,10 @@ fn own() -> Credentials {
     Credentials { process, user: user.as_raw(), group: group.as_raw() }
 }
 
-/// Asks who its peer is as soon as it has one.
-struct Asks(Sender<Result<Credentials, String>>);
+/// Queries the credentials of its peer when it becomes active.
+struct QueriesCredentials(Sender<Result<Credentials, String>>);
 
-impl Handler for Asks {
+impl Handler for QueriesCredentials {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let peer = ctx.peer_credentials();
         let _ = self.0.send(peer.map_err(|error| error.to_string()));
@@ -38,14 +38,14 @@ fn c13_a_handler_queries_the_credentials_of_its_unix_peer() {
         let (tell, told) = channel();
         let (of_child, of_client) = (tell.clone(), tell);
         let server = server(rig).child_initialiser(move |edit| {
-            edit.add_last("asks", Asks(of_child.clone()))?;
+            edit.add_last("asks", QueriesCredentials(of_child.clone()))?;
             Ok(())
         });
         get(server.bind(UnixAddress::path(directory.path("door"))));
         let _peer = dial(&directory.path("door"));
         assert_eq!(told.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
         let client = client(rig).initialiser(move |edit| {
-            edit.add_last("asks", Asks(of_client.clone()))?;
+            edit.add_last("asks", QueriesCredentials(of_client.clone()))?;
             Ok(())
         });
         get(client.connect(UnixAddress::path(directory.path("door"))));
@@ -62,7 +62,7 @@ fn c13_peer_credentials_of_other_transports_are_an_error() {
         let clients = |transports: Bootstrap| {
             let tell = tell.clone();
             transports.initialiser(move |edit| {
-                edit.add_last("asks", Asks(tell.clone()))?;
+                edit.add_last("asks", QueriesCredentials(tell.clone()))?;
                 Ok(())
             })
         };

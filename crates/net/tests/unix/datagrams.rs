@@ -1,4 +1,4 @@
-//! Datagrams of Unix sockets (C13).
+//! Unix datagram channels (C13).
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
@@ -58,7 +58,7 @@ fn c13_unix_datagrams_go_to_a_path_and_are_answered() {
         assert_eq!(received(&there), b"answer");
         UnixDatagram::unbound().unwrap().send_to(b"", directory.path("here")).unwrap();
         let nameless = shown.next();
-        assert_eq!((nameless.bytes.len(), nameless.peer), (0, None), "nobody to answer to");
+        assert_eq!((nameless.bytes.len(), nameless.peer), (0, None), "no address to answer to");
         rig.assert_not_spinning();
         get(channel.close());
         assert!(!directory.path("here").exists());
@@ -195,7 +195,7 @@ fn c13_unix_datagrams_carry_descriptors_and_credentials() {
         assert_eq!((bytes.as_slice(), passed_back.len()), (&b"back"[..], 1));
         pipe.assert_other_end_is(passed_back.remove(0));
 
-        // In order with those that are nothing but bytes.
+        // In order with plain datagrams.
         let pipe = Pipe::new();
         let end = wrap_descriptor(pipe.writer.try_clone().unwrap());
         let writes = [
@@ -252,7 +252,7 @@ fn c13_unix_datagrams_that_arrive_while_deregistered_are_read_after_registration
         let channel = get(bootstrap.bind(UnixAddress::path(directory.path("here"))));
         get(channel.deregister());
         there.send_to(b"meanwhile", directory.path("here")).unwrap();
-        wait_until("away", || !channel.is_registered());
+        wait_until("deregistered", || !channel.is_registered());
         get(channel.register());
         assert_eq!(shown.next().bytes, "meanwhile");
         write(&channel, Datagram::to(address, "back"));

@@ -1,4 +1,4 @@
-//! Descriptors passed over Unix streams (C13).
+//! File descriptor passing over Unix streams (SCM_RIGHTS, C13).
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use crate::ancillary_messages::{
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::support::{SocketDirectory, echo};
 
-/// A connection whose reads are shown, with these options.
+/// Returns a connection with these options whose reads are forwarded to the test.
 fn connection(rig: &LoopRig, options: &[SocketOption]) -> (Channel, UnixStream, ReceivedMessages) {
     let (ours, peer) = UnixStream::pair().unwrap();
     peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();
@@ -62,7 +62,7 @@ fn c13_a_descriptor_that_a_peer_passes_is_read_as_an_ancillary_message() {
         let second = descriptor_of(message.passed.remove(1));
         let first = descriptor_of(message.passed.remove(0));
         let flags = rustix::io::fcntl_getfd(&first).unwrap();
-        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "children do not inherit it");
+        assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "close-on-exec");
         one.assert_other_end_is(first);
         other.assert_other_end_is(second);
         (&peer).write_all(b"plain").unwrap();
@@ -80,14 +80,14 @@ fn c13_passed_descriptors_that_are_not_wanted_are_closed() {
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         assert!(shown.until("unasked").is_empty());
         pipe.assert_writers_closed();
-        // Nor while only credentials are.
+        // Not even while credentials are received.
         get(channel.set_option(SocketOption::ReceiveCredentials(true)));
         let pipe = Pipe::new();
         send(&peer, b"unasked", &[pipe.writer.as_fd()]);
         let message = shown.next();
         assert!(message.passed.is_empty() && message.credentials.is_some() && !message.truncated);
         pipe.assert_writers_closed();
-        // On and off again.
+        // After the option was turned on and off again.
         get(channel.set_option(SocketOption::ReceiveCredentials(false)));
         get(channel.set_option(SocketOption::ReceivePassed(true)));
         let pipe = Pipe::new();
@@ -109,7 +109,7 @@ fn c13_descriptors_of_unread_ancillary_messages_are_closed_with_their_channel() 
         send(&peer, b"kept", &[pipe.writer.as_fd()]);
         drop(shown.next());
         pipe.assert_writers_closed();
-        // One that waits to be sent.
+        // A message that waits to be sent.
         let stuck = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(stuck));
         let pipe = Pipe::new();
@@ -222,7 +222,7 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_only_its_own_write() {
         }
         assert_eq!(all, b"before behind");
         pipe.assert_writers_closed();
-        // As many as there may be.
+        // The maximum number of descriptors.
         let pipe = Pipe::new();
         let most: Vec<Io> =
             (0..253).map(|_| wrap_descriptor(pipe.writer.try_clone().unwrap())).collect();
@@ -264,9 +264,9 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_adjacent_empty_write(
 }
 
 /// Writes to a channel when it is dropped.
-struct LastWords(Channel);
+struct WritesOnDrop(Channel);
 
-impl Drop for LastWords {
+impl Drop for WritesOnDrop {
     fn drop(&mut self) {
         self.0.send(Bytes::from("last words"));
     }
@@ -276,7 +276,7 @@ impl Drop for LastWords {
 fn c13_a_refused_value_may_write_to_its_channel_when_dropped() {
     on_every_loop(|rig| {
         let (channel, peer, _) = connection(rig, &[]);
-        let strange = AncillaryMessage::new("lost", vec![Io::new(LastWords(channel.clone()))]);
+        let strange = AncillaryMessage::new("lost", vec![Io::new(WritesOnDrop(channel.clone()))]);
         assert!(channel.write_and_flush(strange).join().is_err());
         assert_eq!(receive(&peer).0, b"last words");
         get(channel.write_and_flush(Bytes::from("go on")));
@@ -326,7 +326,7 @@ fn c13_a_received_ancillary_message_can_be_written_back() {
         let directory = SocketDirectory::new();
         let echo = echo(rig).child_socket_option(SocketOption::ReceivePassed(true));
         get(echo.bind(UnixAddress::path(directory.path("door"))));
-        // A peer with an address: what it sends says where from.
+        // A bound peer: its messages carry its address.
         let peer =
             socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None).unwrap();
         peer.bind(&socket2::SockAddr::unix(directory.path("peer")).unwrap()).unwrap();

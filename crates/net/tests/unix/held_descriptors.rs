@@ -1,4 +1,4 @@
-//! Peers that pass descriptors: how many of them this process holds (K14).
+//! The number of passed descriptors that the process holds (K14).
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -16,11 +16,11 @@ use crate::ancillary_messages::{receive, send};
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::Echo;
 
-/// With each ancillary message go so many descriptors.
+/// The number of descriptors in each ancillary message.
 const EACH: usize = 16;
 
-/// The bytes of each ancillary message: so few that the high mark would be thousands of descriptors away, were they not
-/// counted.
+/// The bytes of each ancillary message: so few that the high-water mark would be thousands of descriptors away if they
+/// were not counted.
 const TEXT: [u8; 256] = [b'x'; 256];
 
 fn connection(rig: &LoopRig, handler: impl Handler + Send) -> (Channel, UnixStream) {
@@ -50,7 +50,7 @@ fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
         let (channel, peer) = connection(rig, Echo);
         let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
         let mut sent = 0;
-        // Until the channel has more than it can write, and then as much as the kernel takes.
+        // Until the channel is unwritable, and then as many as the kernel takes.
         for _ in 0..10_000_000 {
             let full = !send_if_room(&peer, &descriptors(&pipe));
             sent += usize::from(!full);
@@ -65,7 +65,7 @@ fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
             + TEXT.len()
             + EACH * AncillaryMessage::PASSED_PENDING_BYTES;
         assert!(pending <= most, "{pending} of {most} pending");
-        // Each comes back, and what waited is no longer counted.
+        // Each message comes back, and pending descriptors are no longer counted.
         peer.set_nonblocking(false).unwrap();
         let (mut bytes, mut back) = (0, 0);
         while bytes < sent * TEXT.len() {
@@ -76,7 +76,10 @@ fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
         get(channel.with_pipeline(|_| ()));
         assert_eq!(channel.pending_bytes(), 0);
         let metrics = rig.event_loop.metrics();
-        assert_eq!(metrics.bytes_read, metrics.bytes_written, "a descriptor is no byte");
+        assert_eq!(
+            metrics.bytes_read, metrics.bytes_written,
+            "a descriptor does not count as bytes"
+        );
         assert_eq!(metrics.bytes_written, bytes as u64);
     });
 }
@@ -84,16 +87,16 @@ fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
 fn send_if_room(peer: &UnixStream, passed: &[BorrowedFd<'_>]) -> bool {
     match crate::ancillary_messages::try_send(peer, &TEXT, passed) {
         Ok(sent) => {
-            assert_eq!(sent, TEXT.len(), "room for all of it, or none");
+            assert_eq!(sent, TEXT.len(), "all or nothing is sent");
             true
         }
-        // More than this user may have in flight is no room either.
+        // ETOOMANYREFS: too many descriptors in flight is like no room.
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::TOOMANYREFS) => false,
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Tells how many descriptors each round of reads has brought.
+/// Reports the number of descriptors of each round of reads.
 struct Rounds(Sender<usize>, usize);
 
 impl Handler for Rounds {
@@ -122,7 +125,7 @@ fn k14_one_round_of_reads_brings_few_descriptors() {
         channel.set_auto_read(true);
         let mut all = 0;
         while all < MESSAGES * EACH {
-            let round = rounds.recv_timeout(TIME_LIMIT).expect("there is more to read");
+            let round = rounds.recv_timeout(TIME_LIMIT).expect("another round");
             assert!(round <= EACH + 15, "{round} descriptors in one round");
             all += round;
         }

@@ -1,4 +1,4 @@
-//! Unix sockets at the longest path there is: 108 bytes, which leaves no room for a NUL in `sun_path` (C13).
+//! Unix sockets at the longest path: 108 bytes, which leave no room for a NUL in `sun_path` (C13).
 //!
 //! The kernel reports the address of such a socket with 111 bytes, one more than `sockaddr_un` has.
 
@@ -36,11 +36,11 @@ fn on_every_group(test: impl Fn(&EventLoopGroup)) {
         eprintln!("over {name}");
         let group = group.unwrap();
         test(&group);
-        assert!(!group.is_shutting_down(), "its loops are alive");
+        assert!(!group.is_shutting_down(), "the loops are alive");
     }
 }
 
-/// A directory for sockets, removed with all that is in it.
+/// A temporary directory, removed with its contents.
 struct SocketDirectory(PathBuf);
 
 impl SocketDirectory {
@@ -53,7 +53,7 @@ impl SocketDirectory {
         Self(path)
     }
 
-    /// A path in it that is so many bytes long and begins with this letter.
+    /// Returns a path in the directory that is `len` bytes long and repeats this letter.
     fn path(&self, letter: &str, len: usize) -> PathBuf {
         let path = self.0.join(letter.repeat(len - self.0.as_os_str().len() - 1));
         assert_eq!(path.as_os_str().len(), len);
@@ -67,7 +67,7 @@ impl Drop for SocketDirectory {
     }
 }
 
-/// A socket of this kind that is bound there, by nothing but system calls.
+/// Binds a socket of this kind with plain system calls.
 fn bound(kind: SocketType, at: &Path) -> OwnedFd {
     let socket = socket(AddressFamily::UNIX, kind, None).unwrap();
     bind(&socket, &SocketAddrUnix::new(at).unwrap()).unwrap();
@@ -78,7 +78,7 @@ fn connected(socket: impl AsFd, to: &Path) {
     connect(socket, &SocketAddrUnix::new(to).unwrap()).unwrap();
 }
 
-/// Echoes, and shows the addresses of its channel and of whoever has sent what it reads.
+/// An echo handler that reports the addresses of its channel and of the sender of each read.
 struct SendsAddresses(Sender<[Option<Address>; 3]>);
 
 impl Handler for SendsAddresses {
@@ -155,7 +155,7 @@ fn c13_a_datagram_from_the_longest_path_is_read_and_answered() {
         let client = UnixDatagram::from(bound(SocketType::DGRAM, &long));
         client.set_read_timeout(Some(TIME_LIMIT)).unwrap();
         let mut room = [0; 10];
-        // Read by `recvmmsg`, and by `recvmsg` with what it looks for besides bytes.
+        // Read with `recvmmsg`, and with `recvmsg` for ancillary data.
         for _ in 0..2 {
             client.send_to(b"hello", &here).unwrap();
             assert_eq!(shown.recv_timeout(TIME_LIMIT).unwrap()[2], address(&long));
@@ -182,7 +182,7 @@ fn c13_channels_are_bound_and_connected_to_the_longest_path() {
         assert_eq!((local, peer), (address(&door), address(&from)));
         get(client.close());
         get(server.close());
-        assert!(!door.exists() && !from.exists(), "the files go with their sockets");
+        assert!(!door.exists() && !from.exists(), "the files are removed with their sockets");
 
         let (bootstrap, shown) = datagrams(group);
         let one = get(bootstrap.bind(UnixAddress::path(&door)));

@@ -17,10 +17,10 @@ use crate::support::SocketDirectory;
 /// A failure names its seed.
 const SEEDS: Range<u64> = 1..10;
 
-/// Numbers that look random.
-struct Dice(u64);
+/// A pseudo-random number generator (xorshift).
+struct XorShift(u64);
 
-impl Dice {
+impl XorShift {
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -29,37 +29,37 @@ impl Dice {
     }
 }
 
-/// One write, and what is to become of it.
+/// One write and its expected outcome.
 struct Written {
     future: ChannelFuture,
-    /// `None`: it fails.
+    /// `None` if the write must fail.
     arrives: Option<Vec<u8>>,
     cancelled: bool,
 }
 
-/// Writes at random and waits for all of it; what has to arrive, in order.
+/// Makes random writes and waits for all of them; returns what must arrive, in order.
 fn write_at_random(
     channel: &Channel,
     seed: u64,
-    mut make: impl FnMut(&mut Dice, u32) -> (Msg, Option<Vec<u8>>),
+    mut make: impl FnMut(&mut XorShift, u32) -> (Msg, Option<Vec<u8>>),
 ) -> Vec<Vec<u8>> {
-    let dice = &mut Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let random = &mut XorShift(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let (mut all, mut expected) = (Vec::new(), Vec::new());
     let mut at = 0;
-    for _ in 0..dice.roll(20) + 1 {
+    for _ in 0..random.roll(20) + 1 {
         let mut batch = Vec::new();
-        for _ in 0..dice.roll(60) {
-            let (msg, arrives) = make(dice, at);
+        for _ in 0..random.roll(60) {
+            let (msg, arrives) = make(random, at);
             at += 1;
             let future = channel.write(msg);
             batch.push(Written { future, arrives, cancelled: false });
         }
         for written in &mut batch {
-            if dice.roll(4) == 0 {
+            if random.roll(4) == 0 {
                 written.cancelled = written.future.cancel();
             }
         }
-        if dice.roll(5) > 0 {
+        if random.roll(5) > 0 {
             channel.flush();
         }
         all.append(&mut batch);
@@ -100,9 +100,9 @@ fn c07_writes_to_a_stream_mixed_at_random_arrive_fail_or_are_cancelled_each_by_i
                 }
             });
             let mut messages = 0;
-            let expected = write_at_random(&channel, seed, |dice, at| {
-                let text = format!("<{at}>").repeat(1 + dice.roll(5) as usize * 100);
-                match dice.roll(6) {
+            let expected = write_at_random(&channel, seed, |random, at| {
+                let text = format!("<{at}>").repeat(1 + random.roll(5) as usize * 100);
+                match random.roll(6) {
                     0 => (Bytes::new().into(), Some(Vec::new())),
                     1 => {
                         let strange = AncillaryMessage::new("lost", vec![Io::new(7_u8)]);
@@ -148,9 +148,9 @@ fn c07_datagrams_mixed_at_random_arrive_fail_or_are_cancelled_each_by_itself() {
                     all.push(room[..n].to_vec());
                 }
             });
-            let expected = write_at_random(&channel, seed, |dice, at| {
-                let text = format!("<{at}>").repeat(dice.roll(5) as usize * 100);
-                match dice.roll(6) {
+            let expected = write_at_random(&channel, seed, |random, at| {
+                let text = format!("<{at}>").repeat(random.roll(5) as usize * 100);
+                match random.roll(6) {
                     0 => (Datagram::new(huge.clone()).into(), None),
                     1 => (AncillaryMessage::new("lost", vec![Io::new(7_u8)]).into(), None),
                     2 => {

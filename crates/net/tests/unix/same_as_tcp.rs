@@ -1,4 +1,4 @@
-//! What TCP streams do, Unix streams do (C04, C07, C10, C11).
+//! Unix streams behave like TCP streams (C04, C07, C10, C11).
 
 use std::fs::File;
 use std::io::{Read, Write};

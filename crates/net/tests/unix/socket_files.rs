@@ -27,11 +27,11 @@ fn c13_closing_a_unix_server_removes_its_file() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
         let (child, peer, _) = server.connect();
-        // What is commonly done with it.
+        // Permissions are often changed after the bind.
         fs::set_permissions(&server.path, Permissions::from_mode(0o600)).unwrap();
         drop(peer);
         child.closed().wait_timeout(TIME_LIMIT).unwrap();
-        assert!(server.path.exists(), "it is the server's, not a connection's");
+        assert!(server.path.exists(), "the file belongs to the server, not to a connection");
         get(server.listener.close());
         assert!(!server.path.exists());
     });
@@ -56,12 +56,12 @@ fn c13_a_file_that_has_replaced_the_socket_file_is_not_removed() {
         fs::remove_file(&path).unwrap();
         let second = bind(rig, &path);
         get(first.close());
-        assert!(path.exists(), "it is the second's");
+        assert!(path.exists(), "the file of the second server");
         drop(dial(&path));
         fs::rename(&path, directory.path("moved")).unwrap();
         File::create(&path).unwrap();
         get(second.close());
-        assert!(path.exists(), "it is no socket");
+        assert!(path.exists(), "the file is not a socket");
     });
 }
 
@@ -71,7 +71,7 @@ fn c13_a_stale_socket_file_is_replaced() {
         let directory = SocketDirectory::new();
         let path = directory.path("door");
         drop(UnixListener::bind(&path).unwrap());
-        assert!(path.exists(), "left behind");
+        assert!(path.exists(), "the file is left behind");
         let server = bind(rig, &path);
         drop(dial(&path));
         get(server.close());
@@ -89,14 +89,14 @@ fn c13_a_path_in_use_is_named_and_its_server_is_not_disturbed() {
         let listener = UnixListener::bind(&path).unwrap();
         assert!(refused(rig, &path).contains("in use"));
         listener.set_nonblocking(true).unwrap();
-        assert!(listener.accept().is_err(), "nobody has connected to find that out");
+        assert!(listener.accept().is_err(), "the check makes no connection");
         drop(dial(&path));
 
         let datagrams = directory.path("datagrams");
         let _socket = UnixDatagram::bind(&datagrams).unwrap();
         assert!(refused(rig, &datagrams).contains("in use"));
 
-        // It is bound, and does not listen yet.
+        // Bound, but not listening yet.
         let early = directory.path("early");
         let socket = socket2::Socket::new(socket2::Domain::UNIX, socket2::Type::STREAM, None);
         let socket = socket.unwrap();

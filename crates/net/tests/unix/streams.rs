@@ -1,4 +1,4 @@
-//! Streams of Unix sockets (C13).
+//! Unix stream channels (C13).
 
 use std::io::{Read, Write};
 use std::os::linux::net::SocketAddrExt;
@@ -21,7 +21,7 @@ fn answers(peer: &mut UnixStream, question: &str) {
     assert_eq!(answer, question.as_bytes());
 }
 
-/// A client whose handler notes what comes.
+/// Connects a client with a probe; returns its channel and its log.
 fn probing(rig: &LoopRig, to: impl Into<Address>) -> (Channel, crate::probe::ProbeLog) {
     let (tell, told) = std::sync::mpsc::channel();
     let client = client(rig).initialiser(move |edit| {
@@ -29,7 +29,7 @@ fn probing(rig: &LoopRig, to: impl Into<Address>) -> (Channel, crate::probe::Pro
         Ok(())
     });
     get(client.connect(to.into()));
-    told.recv_timeout(TIME_LIMIT).expect("it is active")
+    told.recv_timeout(TIME_LIMIT).expect("active in time")
 }
 
 #[test]
@@ -56,17 +56,17 @@ fn c13_a_unix_client_talks_to_a_unix_server() {
         let server = get(echo(rig).bind(format!("unix:{}", path.display())));
         let (channel, notes) = probing(rig, UnixAddress::path(&path));
         assert_eq!(channel.peer_address(), server.local_address());
-        assert_eq!(channel.local_address(), None, "it is bound nowhere");
+        assert_eq!(channel.local_address(), None, "an unbound client");
         get(channel.write_and_flush(Bytes::from("to and fro")));
         assert_eq!(notes.next(), "read to and fro");
         get(channel.close());
     });
 }
 
-/// Takes bytes, and does not know of ancillary messages.
-struct Shouts;
+/// Answers in upper case; takes bytes and knows nothing of ancillary messages.
+struct AnswersInUpperCase;
 
-impl InboundHandler for Shouts {
+impl InboundHandler for AnswersInUpperCase {
     type In = Bytes;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, bytes: Bytes) -> HandlerResult {
@@ -80,7 +80,7 @@ fn c13_byte_handlers_serve_unix_streams_unchanged() {
     on_every_loop(|rig| {
         let directory = SocketDirectory::new();
         let server = crate::support::server(rig).child_initialiser(|edit| {
-            edit.add_last("shouts", In(Shouts))?;
+            edit.add_last("upper case", In(AnswersInUpperCase))?;
             Ok(())
         });
         get(server.bind(UnixAddress::path(directory.path("door"))));
