@@ -53,7 +53,7 @@ fn refused(driver: impl OpenDriver + 'static, left: i32, resource: &str) {
     assert!(words.contains(&errno), "{words}, because of {source:?}");
 }
 
-/// Without a new epoll instance the old one stays, with all its registrations.
+/// Without a new epoll instance the old selector stays, with all its registrations.
 fn rebuilding_without_descriptors() {
     let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let source = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
@@ -66,7 +66,10 @@ fn rebuilding_without_descriptors() {
         rig.event_loop.rebuild().unwrap();
         rig.report_with("selector")
     });
-    assert!(report.contains("the old one stays") && report.contains("epoll instance"), "{report}");
+    assert!(
+        report.contains("the old selector stays") && report.contains("epoll instance"),
+        "{report}"
+    );
     assert_eq!(rig.event_loop.metrics().rebuilds, 0);
     rustix::io::write(&hand, &1u64.to_ne_bytes()).unwrap();
     assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: on request"]);
