@@ -34,7 +34,7 @@ impl ChannelCore {
     }
 
     /// Queues a slot whose backlog is too long for one go: the rest is delivered after other channels have run.
-    pub(crate) fn continue_backlog_later(self: &Rc<Self>, slot: SlotId) {
+    pub(crate) fn resume_backlog_later(self: &Rc<Self>, slot: SlotId) {
         self.cold.get_or_create().backlogs.push_back(slot);
         self.mark_deferred(DeferredWork::CALLS);
     }

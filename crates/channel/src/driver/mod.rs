@@ -210,7 +210,7 @@ pub trait Driver: Send {
     /// The default implementation copies a part of the file and writes it.
     ///
     /// # Errors
-    /// The kernel's error, or that the file has [ended](FileRegion::ended). The stream is broken then.
+    /// The kernel's error, or the [error of a truncated file](FileRegion::truncated_error). The stream is broken then.
     fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
         let mut queue = OutQueue::new();
         queue.push(file.read(FILE_COPY_CHUNK)?);

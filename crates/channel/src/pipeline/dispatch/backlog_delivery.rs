@@ -94,7 +94,7 @@ impl ChannelCore {
             slots.at_mut(at).suspend(handler);
             slots.id(at)
         };
-        self.continue_backlog_later(slot);
+        self.resume_backlog_later(slot);
     }
 
     /// Resumes the delivery of a backlog that was suspended.

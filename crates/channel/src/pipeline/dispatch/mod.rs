@@ -94,7 +94,9 @@ impl ChannelCore {
         }
     }
 
-    /// Sends an event inward or outward, starting behind the slot `from`.
+    /// Sends an event from the slot `from` to the next slot that stops for it: inward for an inbound event, outward for
+    /// an outbound one. An outbound event queues at `from` itself if events are queued there that it must not overtake
+    /// (rule 3).
     #[inline(always)]
     pub(crate) fn send_from<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         let mut slots = self.pipeline.slots.borrow_mut();
@@ -256,6 +258,7 @@ impl ChannelCore {
         }
     }
 
+    /// True if a handler that a panic has passed through was not dropped yet.
     pub(crate) fn has_poisoned_slot(&self) -> bool {
         self.find_poisoned_slot().is_some()
     }

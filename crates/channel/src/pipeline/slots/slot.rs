@@ -20,6 +20,7 @@ use crate::pipeline::offload::OffloadLink;
 use crate::pipeline::typed::signature::{Signature, TypeTag};
 use crate::queue_capacity::shrink_if_empty;
 
+/// One slot of a pipeline: a handler, or one of the two ends.
 pub(crate) struct Slot {
     /// `None` while the handler runs, at both ends of the pipeline, and in a free slot.
     pub(crate) handler: Option<Box<dyn Handler>>,
@@ -33,11 +34,14 @@ pub(crate) struct Slot {
     pub(super) info: Option<Box<HandlerInfo>>,
 }
 
+/// The life cycle of a slot: free, staged, live, then one of the ways of being removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SlotState {
+    /// Not in use; in the list of free slots.
     Free,
     /// Added by an edit that is not committed yet: linked in its place, but no event stops here.
     Staged,
+    /// Takes part in the pipeline.
     Live,
     /// Marked for removal by an edit that is not committed yet.
     Leaving,
@@ -167,10 +171,12 @@ impl HandlerInfo {
 }
 
 impl Slot {
+    /// Returns the slot of one end of a pipeline, which stops every event.
     pub(super) fn end(prev: u32, next: u32) -> Self {
         Self { prev, next, stops_for: Events::ALL, state: SlotState::Live, ..Self::free() }
     }
 
+    /// Returns a free slot.
     pub(super) fn free() -> Self {
         Self {
             handler: None,

@@ -36,6 +36,7 @@ impl fmt::Debug for SlotId {
     }
 }
 
+/// The slots of a pipeline, linked in order from [`HEAD`] to [`TAIL`].
 pub(crate) struct SlotList {
     slots: Vec<Slot>,
     /// The first free slot; free slots are linked by `next`. [`HEAD`] if no slot is free.
