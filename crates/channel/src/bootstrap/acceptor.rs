@@ -171,7 +171,7 @@ impl Drop for Acceptor {
         let left = std::mem::take(&mut *self.children.waiting());
         drop(left);
         if let Some(limit) = &self.children.limit {
-            limit.forget(&self.children);
+            limit.remove_server(&self.children);
         }
     }
 }

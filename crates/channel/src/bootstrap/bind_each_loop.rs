@@ -88,7 +88,7 @@ impl ServerBootstrap {
         };
         let mut bootstrap = self.clone();
         bootstrap.own.socket_options.push(SocketOption::ReusePort(true));
-        let loops = self.workers.children();
+        let loops = self.workers.all();
         let at = loops[0].clone(); // A group has at least one loop.
         let (mut promise, future) = at.new_promise();
         let opening = Arc::new(OnceLock::<Canceller>::new());

@@ -186,7 +186,7 @@ impl Bootstrap {
         for option in &self.template.socket_options {
             transport.set_option(None, *option)?;
         }
-        Ok(self.template.apply(NewChannel::over(transport)))
+        Ok(self.template.apply(NewChannel::with_transport(transport)))
     }
 }
 

@@ -84,7 +84,7 @@ impl ConnectionLimit {
     /// Closes new connections at the limit at once, instead of letting them wait.
     #[must_use]
     pub fn turn_away(self) -> Self {
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock();
         state.turns_away = true;
         let waiting = state.take_waiting();
         drop(state);
@@ -95,12 +95,12 @@ impl ConnectionLimit {
     /// Returns the maximum.
     #[must_use]
     pub fn max(&self) -> usize {
-        self.shared.state().max
+        self.shared.lock().max
     }
 
     /// Changes the maximum. Open connections stay open.
     pub fn set_max(&self, max: usize) {
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock();
         state.max = max;
         let waiting = state.take_waiting();
         drop(state);
@@ -110,7 +110,7 @@ impl ConnectionLimit {
     /// Returns the number of open connections.
     #[must_use]
     pub fn open(&self) -> usize {
-        self.shared.state().open
+        self.shared.lock().open
     }
 
     /// Returns the number of connections that were closed because of the limit.
@@ -121,7 +121,7 @@ impl ConnectionLimit {
 
     /// Counts one more connection, until the returned permit is dropped.
     pub(super) fn try_admit(&self) -> Result<ConnectionPermit, LimitReached> {
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock();
         if state.has_room() {
             state.open += 1;
             return Ok(ConnectionPermit(self.shared.clone()));
@@ -135,7 +135,7 @@ impl ConnectionLimit {
 
     /// Returns true if a server may accept. Otherwise the server is woken when it may.
     pub(super) fn may_accept(&self, server: &Channel, children: &Arc<ChildPlacer>) -> bool {
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock();
         let may = state.may_accept();
         if !may && !state.waiting.iter().any(|waiting| waiting.server == *server) {
             let (server, children) = (server.clone(), children.clone());
@@ -145,9 +145,9 @@ impl ConnectionLimit {
     }
 
     /// Removes a server that has ended.
-    pub(super) fn forget(&self, children: &Arc<ChildPlacer>) {
+    pub(super) fn remove_server(&self, children: &Arc<ChildPlacer>) {
         let is_its = |waiting: &WaitingServer| Arc::ptr_eq(&waiting.children, children);
-        let mut state = self.shared.state();
+        let mut state = self.shared.lock();
         let at = state.waiting.iter().position(is_its);
         let forgotten = at.map(|at| state.waiting.swap_remove(at));
         drop(state);
@@ -155,7 +155,7 @@ impl ConnectionLimit {
     }
 }
 
-/// What happens to a connection at the limit.
+/// The treatment of a connection at the limit.
 pub(super) enum LimitReached {
     Wait,
     TurnAway,
@@ -182,7 +182,7 @@ impl LimitState {
 }
 
 impl LimitShared {
-    fn state(&self) -> MutexGuard<'_, LimitState> {
+    fn lock(&self) -> MutexGuard<'_, LimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -209,7 +209,7 @@ impl ChannelCompanion for ConnectionPermit {}
 
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
-        let mut state = self.0.state();
+        let mut state = self.0.lock();
         state.open -= 1;
         let waiting = state.take_waiting();
         drop(state);
@@ -230,14 +230,14 @@ mod tests {
     use crate::{Address, Bootstrap, EventLoopGroup, ServerBootstrap, local};
 
     #[test]
-    fn c12_those_who_wait_are_turned_away_once_that_is_asked_for() {
+    fn c12_waiting_connections_are_closed_once_turn_away_is_set() {
         let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
         let limit = ConnectionLimit::new(0);
         let server = ServerBootstrap::new(&group, local::Local).connection_limit(&limit);
         let server = server.bind(Address::local("for nobody")).join().unwrap();
         let client = Bootstrap::new(&group, local::Local).connect(Address::local("for nobody"));
         let client = client.join().unwrap();
-        while limit.shared.state().waiting.is_empty() {
+        while limit.shared.lock().waiting.is_empty() {
             server.with_pipeline(|_| ()).join().unwrap();
         }
         let _turns_away = limit.clone().turn_away();

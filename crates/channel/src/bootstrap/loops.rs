@@ -50,7 +50,7 @@ impl Loops {
     }
 
     /// Returns all loops, in order: at least one.
-    pub(super) fn children(&self) -> Vec<EventLoop> {
+    pub(super) fn all(&self) -> Vec<EventLoop> {
         match &self.0 {
             LoopsKind::Group(group) => group.children().collect(),
             LoopsKind::One(event_loop) => vec![event_loop.clone()],
@@ -58,7 +58,7 @@ impl Loops {
     }
 
     /// True if this is a single loop.
-    pub(super) fn is_one(&self) -> bool {
+    pub(super) fn is_single_loop(&self) -> bool {
         matches!(self.0, LoopsKind::One(_))
     }
 

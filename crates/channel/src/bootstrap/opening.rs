@@ -18,16 +18,16 @@ use crate::pipeline::{Completion, Pipeline};
 pub(super) struct ChannelOpening {
     pub(super) new: NewChannel,
     /// Binds or connects the channel.
-    pub(super) operation: Operation,
+    pub(super) operation: OpenOperation,
     /// The time limit for resolving a name.
     pub(super) limit: Option<Duration>,
 }
 
-type Operation = Box<dyn FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send>;
+type OpenOperation = Box<dyn FnOnce(Pipeline<'_>, Vec<Address>, Completion) + Send>;
 
 /// A name has no address.
 #[derive(Clone, Debug, thiserror::Error)]
-enum NoAddress {
+enum ResolveError {
     #[error("{name:?} has no address")]
     NoneFound { name: String },
     #[error("{name:?} is not an address, and this transport cannot resolve names")]
@@ -49,10 +49,10 @@ impl ChannelOpening {
         match (place, resolver) {
             (AddressSpec::Address(address), _) => self.open_at(at, vec![address], promise),
             (AddressSpec::Name(name), None) => {
-                promise.set_failure(Error::new(NoAddress::NotResolved { name }));
+                promise.set_failure(Error::new(ResolveError::NotResolved { name }));
             }
             (AddressSpec::Name(name), Some(resolver)) => {
-                self.look_up(at, name, &*resolver, promise)
+                self.resolve_and_open(at, name, &*resolver, promise)
             }
         }
         future
@@ -62,14 +62,14 @@ impl ChannelOpening {
     #[track_caller]
     pub(super) fn open_existing(new: NewChannel, at: &EventLoop) -> PromiseFuture<Channel> {
         let (promise, future) = at.new_promise();
-        let operation: Operation =
+        let operation: OpenOperation =
             Box::new(|pipeline, _, done| done.complete(pipeline.expect_active()));
         ChannelOpening { new, operation, limit: None }.open_at(at, Vec::new(), promise);
         future
     }
 
     /// Opens the channel at the addresses of a name. A lookup that takes too long or is cancelled is given up.
-    fn look_up(
+    fn resolve_and_open(
         self,
         at: &EventLoop,
         name: String,
@@ -97,9 +97,9 @@ impl ChannelOpening {
                 (Ok(addresses), _) if !addresses.is_empty() => {
                     return self.open_at(&at, addresses, promise);
                 }
-                (Ok(_), _) => Error::new(NoAddress::NoneFound { name }),
+                (Ok(_), _) => Error::new(ResolveError::NoneFound { name }),
                 (Err(error), Some(after)) if error.is_cancelled() => {
-                    Error::new(NoAddress::Timeout { name, after })
+                    Error::new(ResolveError::Timeout { name, after })
                 }
                 (Err(error), _) => error,
             };

@@ -265,7 +265,7 @@ impl ServerBootstrap {
         }
         let children = Arc::new(ChildPlacer::new(workers, self.child.clone(), self.limit.clone()));
         let own = self.own.clone();
-        let new = self.own.apply(NewChannel::over(transport)).initialiser(move |edit| {
+        let new = self.own.apply(NewChannel::with_transport(transport)).initialiser(move |edit| {
             own.initialise(edit)?;
             edit.add_last("acceptor", In(Acceptor::new(children)))?;
             Ok(())
@@ -276,7 +276,7 @@ impl ServerBootstrap {
     /// Returns the worker loops of a server. It keeps them alive, unless they are also its own.
     fn workers_of_server(&self) -> WorkerLoops {
         let own = self.workers == self.boss;
-        if own && self.workers.is_one() {
+        if own && self.workers.is_single_loop() {
             return WorkerLoops::Accepting;
         }
         let workers = if own { self.workers.without_lease() } else { self.workers.clone() };

@@ -26,7 +26,7 @@ use crate::channel::cold_state::ColdState;
 use crate::channel::deferred_calls::DeferredCall;
 use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelShared;
-use crate::channel::lifecycle::Lifecycle;
+use crate::channel::lifecycle::ChannelLifecycle;
 use crate::channel::lifecycle::closing::{CloseWaiters, TransportCloseState};
 use crate::channel::lifecycle::connecting::Connecting;
 use crate::channel::lifecycle::half_closure::HalfClosureState;
@@ -55,7 +55,7 @@ pub(crate) struct ChannelCore {
     pub(crate) pipeline: PipelineState,
     pub(super) transport: RefCell<Box<dyn Transport>>,
     pub(super) transport_info: TransportInfo,
-    pub(super) lifecycle: Cell<Lifecycle>,
+    pub(super) lifecycle: Cell<ChannelLifecycle>,
     /// True while a call into this channel is on the stack.
     pub(super) is_entered: Cell<bool>,
     work: Cell<DeferredWork>,
@@ -68,7 +68,7 @@ pub(crate) struct ChannelCore {
     /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if the driver does
     /// not write it.
     stream_token: Cell<Token>,
-    /// True once somebody has asked for the time of the last write.
+    /// True once the time of the last write was requested.
     pub(super) tracks_last_write: Cell<bool>,
     pub(super) drop_state: Cell<DropState>,
     pub(super) transport_close: Cell<TransportCloseState>,
@@ -86,12 +86,12 @@ pub(super) struct ColdFields {
     pub(super) completions: VecDeque<(Completion, Result<(), Error>)>,
     /// Steps that did not fit into the short [`StepQueue`].
     pub(super) steps: VecDeque<LifecycleStep>,
-    pub(super) ending: CloseWaiters,
+    pub(super) close_waiters: CloseWaiters,
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: ReportThrottle,
     /// When an unhandled error was last reported.
-    pub(super) error_reported: Option<Nanos>,
+    pub(super) last_error_report: Option<Nanos>,
     pub(super) handler_failures: ReportThrottle,
     /// The timer that ends the pause after a failed read.
     pub(super) read_pause_timer: Option<TimerKey>,
@@ -113,13 +113,21 @@ pub(super) struct TransportInfo {
 pub(crate) struct DeferredWork(u8);
 
 impl DeferredWork {
+    /// The channel is in the list of channels with work.
     const LISTED: DeferredWork = DeferredWork(1);
+    /// Calls and backlogs wait.
     pub(super) const CALLS: DeferredWork = DeferredWork(1 << 1);
+    /// Flushed messages are to be written, or written ones to be dropped.
     pub(super) const FLUSH: DeferredWork = DeferredWork(1 << 2);
+    /// Completions are to be run.
     pub(super) const COMPLETIONS: DeferredWork = DeferredWork(1 << 3);
+    /// The writability may have to be announced.
     pub(super) const WRITABILITY: DeferredWork = DeferredWork(1 << 4);
+    /// Lifecycle steps are queued.
     pub(super) const STEPS: DeferredWork = DeferredWork(1 << 5);
+    /// The transport is to be polled for events.
     pub(super) const POLL_TRANSPORT: DeferredWork = DeferredWork(1 << 6);
+    /// A handler panicked; the panic may have been caught before it reached the channel.
     pub(crate) const POISONED: DeferredWork = DeferredWork(1 << 7);
     pub(super) const ALL: DeferredWork = DeferredWork(u8::MAX);
 
@@ -147,7 +155,7 @@ impl ChannelCore {
             shared,
             pipeline: PipelineState::new(),
             transport: RefCell::new(transport),
-            lifecycle: Cell::new(Lifecycle::new()),
+            lifecycle: Cell::new(ChannelLifecycle::new()),
             is_entered: Cell::new(false),
             work: Cell::default(),
             steps: StepQueue::default(),
@@ -269,7 +277,7 @@ impl ChannelCore {
         too_deep || self.cold.get().is_some_and(|cold| !cold.calls.is_empty())
     }
 
-    /// Calls into the channel. A panic is caught here, whoever the caller is (rule 11). When the outermost call
+    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11). When the outermost call
     /// has returned, deferred work runs.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
@@ -294,7 +302,7 @@ impl ChannelCore {
             Ok(()) => channels.end_call(self, outer),
             Err(payload) => {
                 channels.end_panicked_call(self, outer);
-                self.panicked(payload);
+                self.close_after_panic(payload);
                 channels.run_deferred_if_outermost();
             }
         }
@@ -316,7 +324,7 @@ impl ChannelCore {
             }
         }));
         if let Err(payload) = outcome {
-            self.panicked_from_loop(payload);
+            self.handle_panic_from_loop(payload);
         }
     }
 
@@ -337,7 +345,7 @@ impl ChannelCore {
     /// of written bytes.
     pub(crate) fn run_deferred_work(self: &Rc<Self>) {
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| self.run_work())) {
-            self.work_panicked(payload);
+            self.handle_work_panic(payload);
         }
     }
 
@@ -359,7 +367,7 @@ impl ChannelCore {
     fn run_all_work(self: &Rc<Self>, work: DeferredWork) {
         if work.has(DeferredWork::POISONED) && self.has_poisoned_slot() {
             // The panic was caught before it got here, by the guard of a listener or of a destructor.
-            self.panicked(Box::new(
+            self.close_after_panic(Box::new(
                 "a panic that was caught and reported before it reached the channel",
             ));
         }

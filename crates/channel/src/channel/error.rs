@@ -11,9 +11,9 @@ use crate::address::Address;
 #[non_exhaustive]
 pub enum ChannelError {
     /// The channel is closed.
-    #[error("the channel is closed{}", because(.cause.as_ref()))]
+    #[error("the channel is closed{}", cause_suffix(.cause.as_ref()))]
     Closed {
-        /// What closed the channel; `None` if the close was requested.
+        /// The cause of the close; `None` if the close was requested.
         #[source]
         cause: Option<Error>,
     },
@@ -86,7 +86,7 @@ pub enum ChannelError {
         cause: Error,
     },
     /// All addresses of the target failed.
-    #[error("cannot connect: {}", all(.failures))]
+    #[error("cannot connect: {}", join_failures(.failures))]
     ConnectAll {
         /// The failure of each address.
         failures: Vec<Error>,
@@ -134,11 +134,11 @@ pub enum ChannelError {
     Gone,
 }
 
-fn because(cause: Option<&Error>) -> String {
+fn cause_suffix(cause: Option<&Error>) -> String {
     cause.map_or_else(String::new, |cause| format!(": {cause}"))
 }
 
-fn all(failures: &[Error]) -> String {
+fn join_failures(failures: &[Error]) -> String {
     failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 

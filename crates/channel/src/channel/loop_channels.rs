@@ -354,7 +354,7 @@ impl HostedChannels for LoopChannels {
     fn finish_all(&self, cause: &Error) {
         self.close_all(cause);
         for core in self.all() {
-            core.transport_closed();
+            core.on_transport_closed();
         }
         self.run_final_rounds();
         // Channels whose offloaded handlers have not finished.
@@ -399,7 +399,7 @@ mod tests {
     use crate::{EventLoopGroup, LocalLoop, local};
 
     #[test]
-    fn l07_a_stale_handle_reaches_no_stranger_when_generations_wrap() {
+    fn l07_a_stale_handle_reaches_no_other_channel_when_generations_wrap() {
         let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
         // As if the tokens of the loop's channels had been used 2³² times each.
         let exhaust = || {

@@ -147,10 +147,10 @@ pub enum PauseReads {
 pub struct ChannelOptions {
     /// Limits for pending writes. Default: 32 and 64 KiB, no hard cap.
     pub water_marks: WaterMarks,
-    /// Whether the channel requests reads by itself: when it becomes active, and after each round. Default:
+    /// If true, the channel requests reads by itself: when it becomes active, and after each round. Default:
     /// true.
     pub auto_read: bool,
-    /// Whether reading pauses while the channel is not writable, even if a read is requested. Default: only for
+    /// Selects whether reads pause while the channel is not writable, even if one is requested. Default: only for
     /// accepted channels.
     pub pause_reads_while_unwritable: PauseReads,
     /// The range of read sizes. Default: 64 bytes to 64 KiB, starting at 2 KiB.
@@ -158,7 +158,7 @@ pub struct ChannelOptions {
     /// The largest number of reads in one round, so that one peer cannot starve the others; zero counts as one.
     /// Default: 16.
     pub reads_per_round: u32,
-    /// Whether the channel stays open when the peer has finished sending: see
+    /// If true, the channel stays open when the peer has finished sending: see
     /// [`HalfClosed`](crate::HalfClosed). Default: false, the channel is closed.
     pub allow_half_closure: bool,
     /// The time limit for connecting, for all addresses of a name together; resolving the name has the same

@@ -14,20 +14,20 @@ use crate::pipeline::Completion;
 
 impl ChannelCore {
     #[cold]
-    pub(super) fn panicked_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+    pub(super) fn handle_panic_from_loop(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let channels = self.here.channels();
         if self.is_entered.replace(false) {
             channels.end_panicked_call(self, std::ptr::null());
-            self.panicked(payload);
+            self.close_after_panic(payload);
         } else {
             channels.end_running_deferred();
-            self.work_panicked(payload);
+            self.handle_work_panic(payload);
         }
     }
 
     /// Closes the channel because of a panic. No other channel is affected.
     #[cold]
-    pub(super) fn panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+    pub(super) fn close_after_panic(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let message = panic_message(payload);
         let (name, type_name) = self.take_panicked_handler();
         let origin = Origin::labelled(type_name);
@@ -43,17 +43,17 @@ impl ChannelCore {
     }
 
     #[cold]
-    pub(super) fn work_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+    pub(super) fn handle_work_panic(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         self.mark_deferred(DeferredWork::ALL); // Part of the work may not have run.
         match self.drop_state.get() {
-            DropState::Idle => self.panicked(payload),
-            _ => self.written_drop_panicked(payload),
+            DropState::Idle => self.close_after_panic(payload),
+            _ => self.report_drop_panic(payload),
         }
     }
 
     /// Reports that the destructor of written bytes panicked. The channel stays open.
     #[cold]
-    fn written_drop_panicked(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
+    fn report_drop_panic(self: &Rc<Self>, payload: Box<dyn Any + Send>) {
         let _ =
             catch_user_panic::<()>(UserCode::Destructor, "sent bytes", || resume_unwind(payload));
         self.end_dropping();

@@ -36,7 +36,7 @@ impl ChannelCore {
     }
 
     /// Reports an error that no handler took.
-    pub(crate) fn unhandled_error(self: &Rc<Self>, error: Error) {
+    pub(crate) fn report_unhandled_error(self: &Rc<Self>, error: Error) {
         let error = self.transport.borrow_mut().unhandled_error(error);
         let Some(error) = error else { return };
         if let Some(count) = self.count_unhandled_error() {
@@ -54,9 +54,9 @@ impl ChannelCore {
         let now = self.here.now();
         let mut cold = self.cold.get_or_create();
         let (count, has_doubled) = cold.unhandled_errors.record_and_count();
-        let is_due = cold.error_reported.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
+        let is_due = cold.last_error_report.is_none_or(|at| now >= at.plus(ERROR_REPORT_INTERVAL));
         if has_doubled || is_due && self.shared.is_server() {
-            cold.error_reported = Some(now);
+            cold.last_error_report = Some(now);
             return Some(count);
         }
         None

@@ -42,18 +42,18 @@ use crate::pipeline::{Message, Msg};
 /// assert!(told.is_success() && told.len() == 1);
 ///
 /// room.close().join()?.into_result()?;
-/// assert!(room.is_empty(), "whoever is closed leaves");
+/// assert!(room.is_empty(), "a closed channel leaves");
 /// # loops.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct ChannelGroup {
-    inner: Arc<GroupShared>,
+    inner: Arc<ChannelGroupShared>,
 }
 
 /// The state that the handles of a group share. Any thread may take the lock, for a lookup or a change; no user
 /// code runs meanwhile.
-pub(super) struct GroupShared {
+pub(super) struct ChannelGroupShared {
     pub(super) name: Arc<str>,
     members: Mutex<MemberTable>,
 }
@@ -62,7 +62,9 @@ impl ChannelGroup {
     /// Creates an empty group.
     #[must_use]
     pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self { inner: Arc::new(GroupShared { name: name.into(), members: Mutex::default() }) }
+        Self {
+            inner: Arc::new(ChannelGroupShared { name: name.into(), members: Mutex::default() }),
+        }
     }
 
     /// Makes a [close](Self::close) permanent: a channel that is added later is closed at once. For a server
@@ -218,13 +220,13 @@ impl ChannelGroup {
     }
 }
 
-impl GroupShared {
+impl ChannelGroupShared {
     pub(super) fn members(&self) -> MutexGuard<'_, MemberTable> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for GroupShared {
+impl Drop for ChannelGroupShared {
     /// Removes the group from the memberships of its channels.
     fn drop(&mut self) {
         let members = self.members.get_mut().unwrap_or_else(PoisonError::into_inner);

@@ -46,7 +46,7 @@ impl GroupCommand {
     }
 
     /// True if the command is for the calling loop.
-    pub(super) fn is_here(&self) -> bool {
+    pub(super) fn is_for_this_loop(&self) -> bool {
         self.items.first().is_some_and(|item| item.channel.in_event_loop())
     }
 
@@ -54,7 +54,7 @@ impl GroupCommand {
     /// dropped reporters record the failure.
     pub(super) fn dispatch(self) {
         let Some(first) = self.items.first() else { return };
-        if self.is_here() {
+        if self.is_for_this_loop() {
             if let Some(here) = LocalLoop::current() {
                 self.perform(&here);
             }

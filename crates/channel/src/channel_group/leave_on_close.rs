@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use waterwheel_executor::ExecutorId;
 
-use super::group::GroupShared;
+use super::group::ChannelGroupShared;
 use crate::channel::handle::Channel;
 use crate::channel::handle::attributes::{AttrKey, ChannelCompanion, companion_key};
 use crate::channel::handle::shared_state::ChannelId;
@@ -19,7 +19,7 @@ use crate::channel::handle::shared_state::ChannelId;
 /// creates the attribute before it reads the flag. Both go through the lock of the attributes, so one of them
 /// sees the other: either the loop removes the channel from the new group, or the other thread learns that the
 /// channel is closed.
-pub(super) struct GroupMemberships(Mutex<Option<Vec<Weak<GroupShared>>>>);
+pub(super) struct GroupMemberships(Mutex<Option<Vec<Weak<ChannelGroupShared>>>>);
 
 static GROUP_MEMBERSHIPS: AttrKey<GroupMemberships> = companion_key("groups");
 
@@ -37,7 +37,7 @@ impl GroupMemberships {
     }
 
     /// Adds a group. Returns false if the channel is closed.
-    pub(super) fn join(&self, group: &Arc<GroupShared>) -> bool {
+    pub(super) fn join(&self, group: &Arc<ChannelGroupShared>) -> bool {
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(groups) = &mut *groups {
             groups.push(Arc::downgrade(group));
@@ -45,7 +45,7 @@ impl GroupMemberships {
         groups.is_some()
     }
 
-    pub(super) fn leave(&self, group: *const GroupShared) {
+    pub(super) fn leave(&self, group: *const ChannelGroupShared) {
         let mut groups = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(groups) = &mut *groups
             && let Some(at) = groups.iter().position(|it| it.as_ptr() == group)
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn c14_a_channel_remembers_no_group_that_it_has_left_or_that_is_gone() {
+    fn c14_a_channel_forgets_groups_that_it_left_or_that_were_dropped() {
         let loops = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
         // A channel whose peer is dropped would be closed too early.
         let (channel, _peer) = local::pair();

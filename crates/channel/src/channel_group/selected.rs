@@ -166,7 +166,8 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
 
 /// Dispatches to other loops first: performing a command on this loop may take a while.
 fn dispatch_all(commands: Vec<GroupCommand>) {
-    let (here, elsewhere): (Vec<_>, Vec<_>) = commands.into_iter().partition(GroupCommand::is_here);
+    let (here, elsewhere): (Vec<_>, Vec<_>) =
+        commands.into_iter().partition(GroupCommand::is_for_this_loop);
     for command in elsewhere.into_iter().chain(here) {
         command.dispatch();
     }

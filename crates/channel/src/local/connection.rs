@@ -160,7 +160,7 @@ impl ConnectionEnd {
     fn close_end(&mut self) {
         if !mem::replace(&mut self.is_closed, true) {
             self.to_peer.finish();
-            self.unread = self.from_peer.abandon();
+            self.unread = self.from_peer.stop_reading();
         }
     }
 }

@@ -10,7 +10,7 @@ use waterwheel_executor::Error;
 use super::connection::Connection;
 use super::error::{LocalError, name_of};
 use super::name_registry::LocalPort;
-use super::read_rounds::{ReadOutcome, ReadRounds};
+use super::read_rounds::{LocalReadOutcome, ReadRounds};
 use crate::address::Address;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::new_channel::NewChannel;
@@ -169,10 +169,10 @@ impl Transport for Listener {
     fn next_event(&mut self, context: &TransportContext) -> Option<TransportEvent> {
         let ListenerState::Bound(port) = &self.state else { return None };
         self.rounds.next(|| match port.accept() {
-            None => ReadOutcome::Empty,
+            None => LocalReadOutcome::Empty,
             Some(connection) => {
                 let new = NewChannel::new(connection);
-                ReadOutcome::Message(Msg::new(match context.channel() {
+                LocalReadOutcome::Message(Msg::new(match context.channel() {
                     Some(server) => new.parent(server),
                     None => new,
                 }))

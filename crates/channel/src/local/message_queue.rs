@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::read_rounds::ReadOutcome;
+use super::read_rounds::LocalReadOutcome;
 use crate::channel::transport::TransportWaker;
 use crate::pipeline::Msg;
 use crate::queue_capacity::shrink_if_empty;
@@ -180,20 +180,24 @@ impl MessageQueue {
     // The reading end.
 
     /// Takes the next message.
-    pub(super) fn take(&self) -> ReadOutcome {
+    pub(super) fn take(&self) -> LocalReadOutcome {
         let (msg, writer) = {
             let mut state = self.lock();
             let Some(queued) = state.queue.pop_front() else {
                 shrink_if_empty(&mut state.queue);
                 state.reader.is_waiting = !state.writer.is_closed;
-                return if state.writer.is_closed { ReadOutcome::End } else { ReadOutcome::Empty };
+                return if state.writer.is_closed {
+                    LocalReadOutcome::End
+                } else {
+                    LocalReadOutcome::Empty
+                };
             };
             state.fill.remove(&queued);
             let enough = state.fill.is_half_empty();
             (queued.msg, if enough { state.writer.take_waker() } else { None })
         };
         wake(writer);
-        ReadOutcome::Message(msg)
+        LocalReadOutcome::Message(msg)
     }
 
     /// Returns true if the writer has finished; otherwise the reader is woken when it does.
@@ -210,7 +214,7 @@ impl MessageQueue {
 
     /// Stops reading. Returns the unread messages for the caller to drop.
     #[must_use]
-    pub(super) fn abandon(&self) -> VecDeque<QueuedMessage> {
+    pub(super) fn stop_reading(&self) -> VecDeque<QueuedMessage> {
         let (own, unread, writer) = {
             let mut state = self.lock();
             state.reader.is_closed = true;
@@ -278,12 +282,12 @@ mod tests {
         let mut next = 0;
         loop {
             match queue.take() {
-                ReadOutcome::Message(msg) => {
+                LocalReadOutcome::Message(msg) => {
                     assert_eq!(msg.take::<Number>().unwrap().n, next);
                     next += 1;
                 }
-                ReadOutcome::Empty => thread::yield_now(),
-                ReadOutcome::End => break,
+                LocalReadOutcome::Empty => thread::yield_now(),
+                LocalReadOutcome::End => break,
             }
         }
         writer.join().unwrap();
@@ -291,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn r01_what_a_reader_leaves_behind_is_dropped_once_whoever_is_faster() {
+    fn r01_unread_messages_are_dropped_once_in_any_order() {
         let (queue, alive) = (Arc::new(MessageQueue::default()), Arc::new(()));
         let (other_end, held) = (queue.clone(), alive.clone());
         let writer = thread::spawn(move || {
@@ -299,7 +303,7 @@ mod tests {
                 VecDeque::from([QueuedMessage::new(Msg::new(Number { n: 0, _alive: held }), 1)]);
             other_end.push(&mut batch) || batch.len() == 1
         });
-        drop(queue.abandon());
+        drop(queue.stop_reading());
         assert!(writer.join().unwrap(), "queued, or left with the writer");
         assert_eq!(Arc::strong_count(&alive), 1);
         assert!(matches!(queue.room(), QueueRoom::Closed));

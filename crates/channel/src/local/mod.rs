@@ -104,7 +104,7 @@
 //!    looks by itself.
 //! 6. A turn of the loop gives a channel one round of reads; the rest is read in the next turn, without another
 //!    wake. Nothing here calls the other end: it is woken, and looks from its loop. Two channels that answer
-//!    each other forever use no stack and starve nobody.
+//!    each other forever use no stack and starve no other channel.
 
 mod connection;
 mod error;

@@ -13,7 +13,7 @@ pub(super) struct ReadRounds {
 }
 
 /// The result of a read.
-pub(super) enum ReadOutcome {
+pub(super) enum LocalReadOutcome {
     Message(Msg),
     /// Nothing to read; the reader will be woken.
     Empty,
@@ -41,17 +41,22 @@ impl ReadRounds {
     }
 
     /// Returns the next event for the channel.
-    pub(super) fn next(&mut self, take: impl FnOnce() -> ReadOutcome) -> Option<TransportEvent> {
+    pub(super) fn next(
+        &mut self,
+        take: impl FnOnce() -> LocalReadOutcome,
+    ) -> Option<TransportEvent> {
         if let Some(plan) = self.plan {
             let left = self.left.unwrap_or(plan.max_reads.max(1));
             if left > 0 {
                 match take() {
-                    ReadOutcome::Message(msg) => {
+                    LocalReadOutcome::Message(msg) => {
                         self.left = Some(left - 1);
                         return Some(TransportEvent::Read(msg));
                     }
-                    ReadOutcome::End if self.left.is_none() => return Some(TransportEvent::Eof),
-                    ReadOutcome::End | ReadOutcome::Empty => {}
+                    LocalReadOutcome::End if self.left.is_none() => {
+                        return Some(TransportEvent::Eof);
+                    }
+                    LocalReadOutcome::End | LocalReadOutcome::Empty => {}
                 }
             }
         }

@@ -50,7 +50,8 @@ impl TransportFactory for UnixDatagrams {
 
 impl DatagramSocketFactory for UnixDatagrams {
     fn kind(&self) -> &'static SocketKind {
-        static UNIX_DATAGRAMS: SocketKind = SocketKind::new("unix datagrams").passing();
+        static UNIX_DATAGRAMS: SocketKind =
+            SocketKind::new("unix datagrams").with_ancillary_messages();
         &UNIX_DATAGRAMS
     }
 

@@ -66,7 +66,7 @@ impl TransportFactory for Unix {
 
 impl SocketFactory for Unix {
     fn kind(&self) -> &'static SocketKind {
-        static UNIX: SocketKind = SocketKind::new("unix").passing();
+        static UNIX: SocketKind = SocketKind::new("unix").with_ancillary_messages();
         &UNIX
     }
 

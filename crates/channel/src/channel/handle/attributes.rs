@@ -39,7 +39,7 @@ impl<T: Send + Sync + 'static> AttrKey<T> {
         self.name
     }
 
-    fn is(&self, entry: &AttributeEntry) -> bool {
+    fn matches(&self, entry: &AttributeEntry) -> bool {
         entry.name == self.name && entry.type_id == TypeId::of::<T>()
     }
 }
@@ -144,7 +144,7 @@ impl Attributes {
 
     pub(crate) fn get<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         let entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let entry = entries.as_ref()?.list.iter().find(|entry| key.is(entry))?;
+        let entry = entries.as_ref()?.list.iter().find(|entry| key.matches(entry))?;
         entry.value.clone().downcast().ok()
     }
 
@@ -156,7 +156,7 @@ impl Attributes {
         let value: Arc<AttributeValue> = Arc::new(value);
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.get_or_insert_default().list;
-        match entries.iter_mut().find(|entry| key.is(entry)) {
+        match entries.iter_mut().find(|entry| key.matches(entry)) {
             Some(entry) => std::mem::replace(&mut entry.value, value).downcast().ok(),
             None => {
                 entries.push(AttributeEntry::new(key, value));
@@ -189,7 +189,7 @@ impl Attributes {
     ) -> Arc<T> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.get_or_insert_default().list;
-        let found = entries.iter().find(|entry| key.is(entry));
+        let found = entries.iter().find(|entry| key.matches(entry));
         if let Some(value) = found.and_then(|entry| entry.value.clone().downcast().ok()) {
             return value;
         }
@@ -201,7 +201,7 @@ impl Attributes {
     pub(crate) fn remove<T: Send + Sync + 'static>(&self, key: &AttrKey<T>) -> Option<Arc<T>> {
         let mut entries = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let entries = &mut entries.as_mut()?.list;
-        let at = entries.iter().position(|entry| key.is(entry))?;
+        let at = entries.iter().position(|entry| key.matches(entry))?;
         entries.swap_remove(at).value.downcast().ok()
     }
 }
@@ -226,23 +226,23 @@ mod tests {
     }
 
     /// Counts its notifications; the count is shared as long as the value lives.
-    struct Told(Arc<Mutex<u32>>);
+    struct CountingCompanion(Arc<Mutex<u32>>);
 
-    impl ChannelCompanion for Told {
+    impl ChannelCompanion for CountingCompanion {
         fn on_closed(&self, channel: &Channel) {
-            assert!(!channel.is_open(), "before others are told, but closed");
+            assert!(!channel.is_open(), "closed, and before others are notified");
             *self.0.lock().unwrap() += 1;
         }
     }
 
     #[test]
-    fn c12_a_companion_is_told_of_the_close_and_goes_with_the_channel() {
-        static TOLD: AttrKey<Told> = companion_key("told");
+    fn c12_a_companion_is_notified_of_the_close_and_dropped_with_the_channel() {
+        static COMPANION: AttrKey<CountingCompanion> = companion_key("told");
         static KEPT: AttrKey<u32> = AttrKey::new("kept");
         let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
         let (new, _peer) = local::pair();
         let count = Arc::new(Mutex::new(0));
-        let new = new.attribute(&TOLD, Told(count.clone())).attribute(&KEPT, 7);
+        let new = new.attribute(&COMPANION, CountingCompanion(count.clone())).attribute(&KEPT, 7);
         let channel = group.register(new).join().unwrap();
         assert_eq!((*count.lock().unwrap(), Arc::strong_count(&count)), (0, 2));
         channel.close().join().unwrap();

@@ -132,7 +132,7 @@ impl Channel {
     #[must_use]
     pub fn is_writable(&self) -> bool {
         if let Some(core) = self.shared.local_core() {
-            return core.is_writable(); // It announces the change to whoever saw `false`.
+            return core.is_writable(); // After a `false` it announces the change.
         }
         let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
         is_writable && self.shared.has_write_room()

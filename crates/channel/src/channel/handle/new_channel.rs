@@ -94,10 +94,10 @@ fn add_nothing(_: &mut Edit<'_>) -> Result<(), Error> {
 impl NewChannel {
     /// Creates a channel over a transport, without handlers.
     pub fn new(transport: impl Transport) -> Self {
-        Self::over(Box::new(transport))
+        Self::with_transport(Box::new(transport))
     }
 
-    pub(crate) fn over(transport: Box<dyn Transport>) -> Self {
+    pub(crate) fn with_transport(transport: Box<dyn Transport>) -> Self {
         Self {
             transport,
             initialiser: None,
@@ -173,7 +173,7 @@ impl NewChannel {
     }
 
     /// The loop that was taken for it, if it has one to itself.
-    pub(crate) fn at(mut self, lease: Option<LoopLease>) -> Self {
+    pub(crate) fn with_lease(mut self, lease: Option<LoopLease>) -> Self {
         self.lease = lease;
         self
     }
@@ -337,7 +337,7 @@ impl EventLoop {
 impl EventLoopGroup {
     /// Chooses a loop for a channel. On an error the channel is closed.
     pub(crate) fn assign_loop(&self, new: NewChannel) -> Result<(EventLoop, NewChannel), Error> {
-        self.loop_for_channel().map(|(at, lease)| (at, new.at(lease)))
+        self.loop_for_channel().map(|(at, lease)| (at, new.with_lease(lease)))
     }
 
     /// Registers a channel with the next loop, as [`EventLoop::register`] does. A group with one loop per

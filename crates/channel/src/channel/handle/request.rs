@@ -37,11 +37,11 @@ pub(crate) enum ChannelRequest {
     SetOption(SocketOption, Promise<()>),
     Deregister(Promise<()>),
     Register(Promise<()>),
-    Call(Call),
+    Call(RequestCall),
 }
 
 /// Called with the channel, or with an error if the channel is gone.
-type Call = Box<dyn FnOnce(Result<&Rc<ChannelCore>, &Error>) + Send>;
+type RequestCall = Box<dyn FnOnce(Result<&Rc<ChannelCore>, &Error>) + Send>;
 
 /// Bytes of a write that is on its way to the loop. They count as pending until this is dropped, on arrival or
 /// when the write is given up.

@@ -97,7 +97,7 @@ pub(in crate::channel) struct ChannelAddresses {
 
 #[derive(Default)]
 struct CloseState {
-    /// Set once somebody has asked for the close future.
+    /// Set once the close future was requested.
     future: Option<SharedFuture<()>>,
     /// Taken by the loop when it notifies the close.
     promise: Option<Promise<()>>,

@@ -88,13 +88,13 @@ impl ChannelCore {
         self.shared.attributes.notify_closed(&self.shared);
         let death = self.shared.close_cause().filter(is_loop_death);
         if death.is_some() {
-            // Created even if nobody has asked for it: a future that is requested later fails too.
+            // Created even if it was not requested: a future that is requested later fails too.
             drop(self.shared.close_future());
         }
         let promise = self.shared.take_close_promise();
         // No completion is added from now on: the close is notified.
         let waiting = match self.cold.is_created() {
-            true => std::mem::take(&mut self.cold.get_or_create().ending.waiting),
+            true => std::mem::take(&mut self.cold.get_or_create().close_waiters.waiting),
             false => Vec::new(),
         };
         if let Some(promise) = promise {
@@ -147,7 +147,7 @@ impl ChannelCore {
         if let Some(cause) = cause {
             self.shared.set_close_cause(cause);
         }
-        self.wait_for_close(done);
+        self.add_close_waiter(done);
         self.shared.set_closed();
         self.stop_connecting();
         true
@@ -168,7 +168,7 @@ impl ChannelCore {
         let close = || self.with_socket_change(|transport, context| transport.close(context));
         let detached = catch_user_panic(UserCode::Callback, name, close);
         if detached != Some(Detach::Pending) {
-            self.transport_closed();
+            self.on_transport_closed();
         }
     }
 
@@ -186,13 +186,13 @@ impl ChannelCore {
         if self.shared.is_close_notified() {
             self.complete_later(done, Ok(()));
         } else {
-            self.wait_for_close(done);
+            self.add_close_waiter(done);
         }
     }
 
-    fn wait_for_close(&self, done: Completion) {
+    fn add_close_waiter(&self, done: Completion) {
         if !done.is_none() {
-            self.cold.get_or_create().ending.waiting.push(done);
+            self.cold.get_or_create().close_waiters.waiting.push(done);
         }
     }
 
@@ -202,7 +202,7 @@ impl ChannelCore {
             _ if !self.is_lingering() => return,
             TransportEvent::Wrote(n) => {
                 self.on_wrote(n);
-                self.linger();
+                self.finish_lingering();
             }
             TransportEvent::Failed(error) => self.close(Some(error), Completion::none()),
             _ => return,
@@ -213,11 +213,11 @@ impl ChannelCore {
     /// Continues a long flush.
     pub(crate) fn continue_writing(self: &Rc<Self>) {
         self.write_out();
-        self.linger();
+        self.finish_lingering();
     }
 
     /// Ends a lingering close if nothing more can be written.
-    fn linger(self: &Rc<Self>) {
+    fn finish_lingering(self: &Rc<Self>) {
         if self.is_lingering() && !self.can_continue_writing() {
             self.close_transport();
         }
@@ -228,7 +228,7 @@ impl ChannelCore {
     }
 
     /// Finishes the close after the transport has closed.
-    pub(in crate::channel) fn transport_closed(self: &Rc<Self>) {
+    pub(in crate::channel) fn on_transport_closed(self: &Rc<Self>) {
         let mut life = self.lifecycle.get();
         let ended = life.closed();
         self.lifecycle.set(life);

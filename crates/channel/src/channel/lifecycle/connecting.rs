@@ -83,7 +83,7 @@ impl ChannelCore {
             pause_timer: None,
         };
         self.cold.get_or_create().connecting = Some(Box::new(connecting));
-        self.attempt();
+        self.try_addresses();
     }
 
     pub(in crate::channel) fn is_connecting(&self) -> bool {
@@ -104,19 +104,19 @@ impl ChannelCore {
 
     /// True while the connect waits for the pause timer of this loop, of which the transport knows nothing.
     pub(in crate::channel) fn is_between_attempts(&self) -> bool {
-        self.connecting().is_some_and(|it| it.pause_timer.is_some())
+        self.connecting().is_some_and(|connecting| connecting.pause_timer.is_some())
     }
 
     /// Tries one address after the other until an attempt is pending or successful. Returns the error that was
     /// reported if no address is left.
-    fn attempt(self: &Rc<Self>) -> Option<Error> {
+    fn try_addresses(self: &Rc<Self>) -> Option<Error> {
         loop {
             let target = self.connecting()?.target.clone();
             match self.with_socket_change(|transport, context| transport.connect(context, &target))
             {
-                Ok(ConnectProgress::Pending) => self.limit_attempt(),
+                Ok(ConnectProgress::Pending) => self.start_attempt_timer(),
                 Ok(ConnectProgress::Later) => {
-                    self.limit_attempt();
+                    self.start_attempt_timer();
                     self.pause_attempt();
                 }
                 Ok(ConnectProgress::Done) => self.on_connected(),
@@ -131,69 +131,77 @@ impl ChannelCore {
 
     /// Repeats the attempt after a pause.
     fn pause_attempt(self: &Rc<Self>) {
-        let Some(mut it) = self.connecting() else { return };
-        let pause = it.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
+        let Some(mut connecting) = self.connecting() else { return };
+        let pause = connecting.pause.map_or(FIRST_PAUSE, |(last, _)| (last * 2).min(LONGEST_PAUSE));
         let end = self.here.now().plus(pause);
-        it.pause = Some((pause, end));
+        connecting.pause = Some((pause, end));
         let token = self.token();
         let again = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.on_connect_pause_over());
         });
-        it.pause_timer = self.here.sender().send_at(end, again).ok();
+        connecting.pause_timer = self.here.sender().send_at(end, again).ok();
     }
 
     /// Ends the pause and repeats the attempt.
     pub(crate) fn on_connect_pause_over(self: &Rc<Self>) {
         let now = self.here.now();
         // The timer may belong to an earlier attempt.
-        let due = self.connecting().is_some_and(|mut it| {
-            it.pause.is_some_and(|(_, end)| end <= now) && it.pause_timer.take().is_some()
+        let due = self.connecting().is_some_and(|mut connecting| {
+            connecting.pause.is_some_and(|(_, end)| end <= now)
+                && connecting.pause_timer.take().is_some()
         });
-        if due && let Some(error) = self.attempt() {
+        if due && let Some(error) = self.try_addresses() {
             self.close(Some(error), Completion::none());
         }
     }
 
     /// Limits the current attempt to its share of the time, unless it is limited already.
-    fn limit_attempt(self: &Rc<Self>) {
+    fn start_attempt_timer(self: &Rc<Self>) {
         let now = self.here.now();
-        let Some(mut it) = self.connecting().filter(|it| it.pause.is_none()) else { return };
-        it.begun = now;
-        let Some(deadline) = it.deadline else { return };
+        let Some(mut connecting) =
+            self.connecting().filter(|connecting| connecting.pause.is_none())
+        else {
+            return;
+        };
+        connecting.begun = now;
+        let Some(deadline) = connecting.deadline else { return };
         let left = deadline.since(now);
-        let untried = u32::try_from(it.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
+        let untried =
+            u32::try_from(connecting.target.others.len()).unwrap_or(u32::MAX).saturating_add(1);
         let share = (left / untried).max(MIN_SHARE).min(left);
         let token = self.token();
         let give_up = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.on_connect_timeout());
         });
-        it.until = now.plus(share);
-        it.timer = self.here.sender().send_at(it.until, give_up).ok();
+        connecting.until = now.plus(share);
+        connecting.timer = self.here.sender().send_at(connecting.until, give_up).ok();
     }
 
     /// Records the failure of the current attempt. Returns `None` if there is another address; otherwise the
     /// error that was reported, because it was the last address or the time is up.
     fn next_address(self: &Rc<Self>, error: Error) -> Option<Error> {
         let now = self.here.now();
-        let mut it = self.connecting()?;
-        it.stop_timers(self);
-        it.pause = None;
-        it.failures.push(error);
-        if !it.target.others.is_empty() && it.deadline.is_none_or(|deadline| now < deadline) {
-            it.target.remote = it.target.others.remove(0);
+        let mut connecting = self.connecting()?;
+        connecting.stop_timers(self);
+        connecting.pause = None;
+        connecting.failures.push(error);
+        if !connecting.target.others.is_empty()
+            && connecting.deadline.is_none_or(|deadline| now < deadline)
+        {
+            connecting.target.remote = connecting.target.others.remove(0);
             return None;
         }
-        drop(it);
-        let it = self.take_connecting()?;
-        let failed = all_failed(it.failures);
-        self.complete_later(it.done, Err(failed.clone()));
+        drop(connecting);
+        let connecting = self.take_connecting()?;
+        let failed = all_failed(connecting.failures);
+        self.complete_later(connecting.done, Err(failed.clone()));
         Some(failed)
     }
 
     /// Handles the failure of a pending attempt.
     pub(in crate::channel) fn on_connect_failed(self: &Rc<Self>, error: Error) {
         self.with_socket_change(|transport, context| transport.abandon_connect(context));
-        let failed = self.next_address(error).or_else(|| self.attempt());
+        let failed = self.next_address(error).or_else(|| self.try_addresses());
         if let Some(error) = failed {
             self.close(Some(error), Completion::none());
         }
@@ -203,22 +211,24 @@ impl ChannelCore {
     pub(crate) fn on_connect_timeout(self: &Rc<Self>) {
         let now = self.here.now();
         // The timer may belong to an earlier attempt, which had failed before the timer was handled.
-        let failure = self.connecting().filter(|it| it.until <= now).map(|mut it| {
-            it.timer = None;
-            let (address, after) = (it.target.remote.clone(), now.since(it.begun));
-            Error::new(ChannelError::ConnectTimeout { address, after })
-        });
+        let failure =
+            self.connecting().filter(|connecting| connecting.until <= now).map(|mut connecting| {
+                connecting.timer = None;
+                let (address, after) =
+                    (connecting.target.remote.clone(), now.since(connecting.begun));
+                Error::new(ChannelError::ConnectTimeout { address, after })
+            });
         if let Some(failure) = failure {
             self.on_connect_failed(failure);
         }
     }
 
     pub(in crate::channel) fn on_connected(self: &Rc<Self>) {
-        let Some(mut it) = self.take_connecting() else { return };
-        it.stop_timers(self);
-        let wanted = it.done.begin();
+        let Some(mut connecting) = self.take_connecting() else { return };
+        connecting.stop_timers(self);
+        let wanted = connecting.done.begin();
         self.with_socket_change(|transport, context| transport.connected(context));
-        self.activate(it.done);
+        self.activate(connecting.done);
         if !wanted {
             self.close_cancelled();
         }
@@ -227,7 +237,8 @@ impl ChannelCore {
     /// Closes the channel if its connect was cancelled; not if that connect had ended before, and another has
     /// begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
-        let is_cancelled = self.connecting().is_some_and(|it| it.done.is_cancelled());
+        let is_cancelled =
+            self.connecting().is_some_and(|connecting| connecting.done.is_cancelled());
         if is_cancelled {
             self.close_cancelled();
         }
@@ -240,9 +251,9 @@ impl ChannelCore {
 
     /// Fails the connect in progress because the channel is being closed.
     pub(in crate::channel) fn stop_connecting(self: &Rc<Self>) {
-        if let Some(mut it) = self.take_connecting() {
-            it.stop_timers(self);
-            self.complete_later(it.done, Err(self.closed_error()));
+        if let Some(mut connecting) = self.take_connecting() {
+            connecting.stop_timers(self);
+            self.complete_later(connecting.done, Err(self.closed_error()));
         }
     }
 }

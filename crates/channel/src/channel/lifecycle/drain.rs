@@ -60,8 +60,6 @@ impl ChannelCore {
             return self.is_lingering();
         }
         // A message with a pending size of zero is waited for too.
-        self.shared.holds.any()
-            || self.total_pending() > 0
-            || self.outbound.borrow().holds_anything()
+        self.shared.holds.any() || self.total_pending() > 0 || self.outbound.borrow().has_messages()
     }
 }

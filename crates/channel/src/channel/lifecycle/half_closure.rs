@@ -107,7 +107,7 @@ impl ChannelCore {
     }
 
     /// Fires the event, from the loop, and closes the channel if both directions are over.
-    pub(in crate::channel) fn half_closed(self: &Rc<Self>, which: HalfClosed) {
+    pub(in crate::channel) fn announce_half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(which))));
         if self.half_closure.input_over.get() && self.half_closure.output.get() == OutputState::Over
         {
@@ -144,7 +144,7 @@ impl ChannelCore {
         if before == OutputState::Over {
             return self.complete_later(done, Ok(()));
         }
-        self.cold.get_or_create().ending.output.push(done);
+        self.cold.get_or_create().close_waiters.output.push(done);
         if before == OutputState::Open {
             self.half_closure.output.set(OutputState::Ending);
             self.publish_writable();
@@ -160,7 +160,7 @@ impl ChannelCore {
             return;
         }
         self.half_closure.output.set(OutputState::Over);
-        let waiting = std::mem::take(&mut self.cold.get_or_create().ending.output);
+        let waiting = std::mem::take(&mut self.cold.get_or_create().close_waiters.output);
         let shut =
             self.with_transport(|transport, context| transport.shutdown(context, Shutdown::Write));
         for done in waiting {
@@ -181,7 +181,7 @@ impl ChannelCore {
             return;
         }
         self.half_closure.output.set(OutputState::Over);
-        let waiting = std::mem::take(&mut self.cold.get_or_create().ending.output);
+        let waiting = std::mem::take(&mut self.cold.get_or_create().close_waiters.output);
         for done in waiting {
             self.complete_later(done, Err(error.clone()));
         }

@@ -24,15 +24,15 @@ pub(crate) mod step_queue;
 
 /// The state of a channel's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lifecycle {
-    phase: Phase,
+pub(crate) struct ChannelLifecycle {
+    phase: LifecyclePhase,
     /// Registered with the loop; independent of the phase.
     registered: bool,
     was_active: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum LifecyclePhase {
     New,
     Open,
     Active,
@@ -43,22 +43,22 @@ enum Phase {
 /// The events that announce the end of a channel.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ended {
+pub(crate) struct EndEvents {
     pub(crate) inactive: bool,
     pub(crate) unregistered: bool,
 }
 
-impl Lifecycle {
+impl ChannelLifecycle {
     pub(crate) const fn new() -> Self {
-        Self { phase: Phase::New, registered: false, was_active: false }
+        Self { phase: LifecyclePhase::New, registered: false, was_active: false }
     }
 
     pub(crate) fn is_open(self) -> bool {
-        self.phase < Phase::Closing
+        self.phase < LifecyclePhase::Closing
     }
 
     pub(crate) fn is_active(self) -> bool {
-        self.phase == Phase::Active
+        self.phase == LifecyclePhase::Active
     }
 
     pub(crate) fn is_registered(self) -> bool {
@@ -71,7 +71,7 @@ impl Lifecycle {
         let possible = self.is_open() && !self.registered;
         if possible {
             self.registered = true;
-            self.phase = self.phase.max(Phase::Open);
+            self.phase = self.phase.max(LifecyclePhase::Open);
         }
         possible
     }
@@ -87,9 +87,9 @@ impl Lifecycle {
     /// Marks the channel as connected or bound. Returns false if it was before, or cannot be.
     #[must_use]
     pub(crate) fn activated(&mut self) -> bool {
-        let possible = self.phase == Phase::Open;
+        let possible = self.phase == LifecyclePhase::Open;
         if possible {
-            self.phase = Phase::Active;
+            self.phase = LifecyclePhase::Active;
             self.was_active = true;
         }
         possible
@@ -100,29 +100,29 @@ impl Lifecycle {
     pub(crate) fn begin_close(&mut self) -> bool {
         let possible = self.is_open();
         if possible {
-            self.phase = Phase::Closing;
+            self.phase = LifecyclePhase::Closing;
         }
         possible
     }
 
     /// Marks the channel as closed. Returns `None` if it was not closing, or was closed before.
-    pub(crate) fn closed(&mut self) -> Option<Ended> {
-        if self.phase != Phase::Closing {
+    pub(crate) fn closed(&mut self) -> Option<EndEvents> {
+        if self.phase != LifecyclePhase::Closing {
             return None;
         }
-        self.phase = Phase::Closed;
+        self.phase = LifecyclePhase::Closed;
         let unregistered = std::mem::take(&mut self.registered);
-        Some(Ended { inactive: self.was_active, unregistered })
+        Some(EndEvents { inactive: self.was_active, unregistered })
     }
 }
 
-impl PartialOrd for Phase {
+impl PartialOrd for LifecyclePhase {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Phase {
+impl Ord for LifecyclePhase {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         (*self as u8).cmp(&(*other as u8))
     }
@@ -132,7 +132,7 @@ impl Ord for Phase {
 mod tests {
     use super::*;
 
-    type Transition = fn(&mut Lifecycle) -> bool;
+    type Transition = fn(&mut ChannelLifecycle) -> bool;
 
     const STEPS: [(&str, Transition); 5] = [
         ("registered", |life| life.registered()),
@@ -143,9 +143,9 @@ mod tests {
     ];
 
     /// Checks every sequence of eight transitions.
-    fn every_life(mut check: impl FnMut(&[&str], Lifecycle, &[bool])) {
+    fn every_life(mut check: impl FnMut(&[&str], ChannelLifecycle, &[bool])) {
         for mut code in 0..5usize.pow(8) {
-            let (mut life, mut names, mut done) = (Lifecycle::new(), Vec::new(), Vec::new());
+            let (mut life, mut names, mut done) = (ChannelLifecycle::new(), Vec::new(), Vec::new());
             for _ in 0..8 {
                 let (name, step) = STEPS[code % 5];
                 code /= 5;
@@ -169,16 +169,16 @@ mod tests {
             assert!(times("closed") <= times("begin_close"), "{names:?}");
             let (came, left) = (times("registered"), times("deregistered"));
             assert!(came == left || came == left + 1, "{names:?}");
-            assert_eq!(life.phase == Phase::Closed, times("closed") == 1, "{names:?}");
+            assert_eq!(life.phase == LifecyclePhase::Closed, times("closed") == 1, "{names:?}");
         });
     }
 
     #[test]
     fn c02_nothing_happens_to_a_closed_channel() {
-        let mut life = Lifecycle::new();
+        let mut life = ChannelLifecycle::new();
         assert!(life.registered() && life.activated());
         assert!(life.begin_close() && !life.begin_close());
-        assert_eq!(life.closed(), Some(Ended { inactive: true, unregistered: true }));
+        assert_eq!(life.closed(), Some(EndEvents { inactive: true, unregistered: true }));
         assert!(!life.begin_close());
         assert_eq!(life.closed(), None);
         assert!(!life.registered() && !life.activated() && !life.deregistered());
@@ -186,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn c02_what_was_never_announced_is_not_taken_back() {
-        let mut life = Lifecycle::new();
+    fn c02_an_event_that_was_never_announced_has_no_counterpart() {
+        let mut life = ChannelLifecycle::new();
         assert!(life.begin_close());
-        assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: false }));
-        let mut life = Lifecycle::new();
+        assert_eq!(life.closed(), Some(EndEvents { inactive: false, unregistered: false }));
+        let mut life = ChannelLifecycle::new();
         assert!(life.registered());
         assert!(life.begin_close());
-        assert_eq!(life.closed(), Some(Ended { inactive: false, unregistered: true }));
+        assert_eq!(life.closed(), Some(EndEvents { inactive: false, unregistered: true }));
     }
 
     #[test]
     fn c04_a_channel_may_be_registered_again() {
-        let mut life = Lifecycle::new();
+        let mut life = ChannelLifecycle::new();
         assert!(life.registered() && life.activated() && !life.registered());
         assert!(life.deregistered() && !life.deregistered());
         assert!(life.is_active(), "leaving the loop does not disconnect it");

@@ -45,14 +45,14 @@ impl ChannelCore {
         self.lifecycle.set(life);
         self.complete_later(done, Ok(()));
         if first {
-            self.note_addresses();
+            self.store_addresses();
             self.shared.set_active(true);
             self.queue_step(LifecycleStep::Active);
         }
     }
 
     /// Stores the addresses, unless they are known. The driver is asked for the local address of a stream.
-    fn note_addresses(&self) {
+    fn store_addresses(&self) {
         let (local, peer) = {
             let transport = self.transport.borrow();
             (transport.local_address(), transport.peer_address())
@@ -77,7 +77,7 @@ impl ChannelCore {
         } else if !life.is_registered() {
             Err(Error::new(ChannelError::NotRegistered))
         } else {
-            self.leave_loop()
+            self.deregister_transport()
         };
         if left.is_ok() {
             if self.abort_round() {
@@ -95,7 +95,7 @@ impl ChannelCore {
     }
 
     /// Deregisters the transport. If that fails, reading continues.
-    fn leave_loop(self: &Rc<Self>) -> Result<(), Error> {
+    fn deregister_transport(self: &Rc<Self>) -> Result<(), Error> {
         if self.is_between_attempts() {
             return Err(Error::new(ChannelError::Connecting));
         }

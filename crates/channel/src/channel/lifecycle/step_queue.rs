@@ -119,8 +119,8 @@ impl ChannelCore {
                     core.begin_requested_read();
                 }),
                 LifecycleStep::RoundAborted => self.announce(ReadComplete),
-                LifecycleStep::InputOver => self.half_closed(HalfClosed::Input),
-                LifecycleStep::OutputOver => self.half_closed(HalfClosed::Output),
+                LifecycleStep::InputOver => self.announce_half_closed(HalfClosed::Input),
+                LifecycleStep::OutputOver => self.announce_half_closed(HalfClosed::Output),
                 LifecycleStep::Closed => self.notify_closed(),
                 LifecycleStep::Inactive => self.announce(Inactive),
                 LifecycleStep::Unregistered => self.announce(Unregistered),

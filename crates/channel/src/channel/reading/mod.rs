@@ -172,7 +172,7 @@ impl ChannelCore {
     /// Handles an event of the transport. Called from the loop, never during a dispatch of this channel.
     pub(crate) fn on_transport_event(self: &Rc<Self>, event: TransportEvent) {
         if let TransportEvent::Closed = event {
-            return self.transport_closed();
+            return self.on_transport_closed();
         }
         if !self.lifecycle.get().is_open() {
             return self.on_event_while_closing(event);

@@ -85,7 +85,7 @@ impl ReadSizer {
     pub(crate) fn on_read(&self, len: usize, sizes: &ReceiveSizes) -> bool {
         let len = to_u32(len);
         self.total.set(self.total.get().saturating_add(len));
-        len >= self.size.get() && self.go_up(sizes)
+        len >= self.size.get() && self.grow(sizes)
     }
 
     /// Records the end of a round. Returns true if the size has changed.
@@ -93,27 +93,27 @@ impl ReadSizer {
     pub(crate) fn on_round(&self, sizes: &ReceiveSizes) -> bool {
         let (total, size) = (self.total.take(), self.size.get());
         if total >= size {
-            return self.go_up(sizes);
+            return self.grow(sizes);
         }
-        let is_small = total < to_u32(step_down(size as usize));
+        let is_small = total < to_u32(next_size_down(size as usize));
         if is_small && self.was_small.get() {
             self.was_small.set(false);
-            return self.go_down(sizes);
+            return self.shrink(sizes);
         }
         self.was_small.set(is_small);
         false
     }
 
     #[cold]
-    fn go_up(&self, sizes: &ReceiveSizes) -> bool {
+    fn grow(&self, sizes: &ReceiveSizes) -> bool {
         self.was_small.set(false);
-        let up = (0..STEPS_UP).fold(self.size(), |size, _| step_up(size).min(sizes.max));
+        let up = (0..STEPS_UP).fold(self.size(), |size, _| next_size_up(size).min(sizes.max));
         self.size.replace(to_u32(up)) != to_u32(up)
     }
 
     #[cold]
-    fn go_down(&self, sizes: &ReceiveSizes) -> bool {
-        let down = step_down(self.size()).max(sizes.min);
+    fn shrink(&self, sizes: &ReceiveSizes) -> bool {
+        let down = next_size_down(self.size()).max(sizes.min);
         self.size.replace(to_u32(down)) != to_u32(down)
     }
 }
@@ -124,11 +124,11 @@ fn to_u32(size: usize) -> u32 {
     u32::try_from(size).unwrap_or(u32::MAX)
 }
 
-fn step_up(size: usize) -> usize {
+fn next_size_up(size: usize) -> usize {
     if size < 512 { (size / 16 + 1) * 16 } else { size.saturating_mul(2) }
 }
 
-fn step_down(size: usize) -> usize {
+fn next_size_down(size: usize) -> usize {
     if size <= 512 { (size.saturating_sub(1)) / 16 * 16 } else { size / 2 }
 }
 
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn c09_full_reads_go_up_fast_and_stop_at_the_top() {
+    fn c09_full_reads_grow_fast_up_to_the_maximum() {
         let sizer = ReadSizer::new(SIZES);
         assert_eq!(sizer.size(), 2048);
         assert!(sizer.on_read(2048, &SIZES), "in the middle of a round");
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn c09_small_rounds_go_down_slowly_and_stop_at_the_bottom() {
+    fn c09_small_rounds_shrink_slowly_down_to_the_minimum() {
         let sizer = ReadSizer::new(SIZES);
         let sizes: Vec<usize> = (0..6).map(|_| round(&sizer, 10)).collect();
         assert_eq!(sizes, [2048, 1024, 1024, 512, 512, 496], "every second round");
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn c09_a_size_that_the_last_rounds_would_fill_is_not_gone_down_to() {
+    fn c09_reads_do_not_shrink_to_a_size_that_recent_rounds_would_fill() {
         let sizer = ReadSizer::new(SIZES);
         for _ in 0..100 {
             round(&sizer, 64);

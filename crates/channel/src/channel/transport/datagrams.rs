@@ -69,7 +69,7 @@ impl Transport for Datagrams {
     }
 
     fn reads(&self) -> Types {
-        match self.sockets.kind().passes() {
+        match self.sockets.kind().accepts_ancillary_messages() {
             true => Types::These(
                 const { &[TypeTag::of::<Datagram>(), TypeTag::of::<AncillaryMessage>()] },
             ),

@@ -19,20 +19,20 @@ use crate::driver::{Io, SocketOption};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SocketKind {
     name: &'static str,
-    passes: bool,
+    accepts_ancillary: bool,
 }
 
 impl SocketKind {
     /// Creates a kind with this name.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self { name, passes: false }
+        Self { name, accepts_ancillary: false }
     }
 
     /// Marks the kind as one that accepts [`AncillaryMessage`](crate::AncillaryMessage)s.
     #[must_use]
-    pub const fn passing(self) -> Self {
-        Self { passes: true, ..self }
+    pub const fn with_ancillary_messages(self) -> Self {
+        Self { accepts_ancillary: true, ..self }
     }
 
     /// Returns the name, for errors.
@@ -43,8 +43,8 @@ impl SocketKind {
 
     /// True if sockets of this kind accept ancillary messages.
     #[must_use]
-    pub const fn passes(&self) -> bool {
-        self.passes
+    pub const fn accepts_ancillary_messages(&self) -> bool {
+        self.accepts_ancillary
     }
 }
 
@@ -66,7 +66,7 @@ pub trait SocketFactory: Send + Sync + 'static {
     /// if it has one.
     ///
     /// # Errors
-    /// The same as for [`listen`](Self::listen).
+    /// Fails as [`listen`](Self::listen) does.
     fn dial(&self, target: &ConnectTarget, options: &[SocketOption]) -> io::Result<Io>;
 }
 
@@ -86,7 +86,7 @@ pub trait DatagramSocketFactory: Send + Sync + 'static {
     /// it with its local address.
     ///
     /// # Errors
-    /// The same as for [`SocketFactory::listen`].
+    /// Fails as [`SocketFactory::listen`] does.
     fn open(
         &self,
         local: Option<&Address>,

@@ -49,7 +49,7 @@ impl Listener {
     }
 
     /// Returns the local address of accepted connections: the listener's, unless that is a wildcard.
-    fn local_of_child(&self) -> Option<Address> {
+    fn child_local_address(&self) -> Option<Address> {
         self.local.clone().filter(|local| match local {
             Address::Ip(ip) => !ip.ip().is_unspecified(),
             _ => true,
@@ -126,7 +126,8 @@ impl Transport for Listener {
         Some(match event {
             IoEvent::Accepted(_, io, peer) => {
                 let child = Stream::accepted(self.kind, io);
-                let addresses = ChannelAddresses { local: self.local_of_child(), peer: Some(peer) };
+                let addresses =
+                    ChannelAddresses { local: self.child_local_address(), peer: Some(peer) };
                 TransportEvent::Read(Msg::new(NewChannel::accepted(
                     child,
                     addresses,

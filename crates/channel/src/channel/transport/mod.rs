@@ -6,7 +6,7 @@
 //! # The contract
 //!
 //! - A transport is `Send` until it is registered, and stays on one loop from then on. Dropping it closes it.
-//! - It calls nobody inside of its own methods. It reports events through its [`TransportContext`], from the
+//! - It makes no calls to its channel inside of its own methods. It reports events through its [`TransportContext`], from the
 //!   loop, or returns them from [`next_event`](Transport::next_event) after a [`wake`](TransportContext::wake).
 //! - It drops no message inside of [`write`](Transport::write): a destructor is user code, and may call the
 //!   channel. It passes messages that it does not need to [`Outbound::discard`]; messages that it keeps are
@@ -46,7 +46,7 @@ pub const STREAM_TYPES: Types =
     Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>()] });
 
 /// The types that can be written to a stream that accepts ancillary messages.
-pub(in crate::channel) const PASSING_STREAM_TYPES: Types = Types::These(
+pub(in crate::channel) const ANCILLARY_STREAM_TYPES: Types = Types::These(
     const { &[TypeTag::of::<Bytes>(), TypeTag::of::<FileRegion>(), TypeTag::of::<AncillaryMessage>()] },
 );
 
@@ -236,7 +236,7 @@ pub(crate) fn unsupported(transport: &'static str, operation: &'static str) -> E
     Error::new(ChannelError::Unsupported { transport, operation })
 }
 
-/// What a detached socket means to its channel.
+/// The meaning of a detached socket for its channel.
 #[derive(Debug)]
 pub enum DetachOutcome {
     /// The channel's socket is closed; with a cause if it is broken.

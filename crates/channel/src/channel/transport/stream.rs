@@ -12,7 +12,7 @@ use crate::channel::error::ChannelError;
 use crate::channel::transport::driver_socket::DriverSocket;
 use crate::channel::transport::factories::{SocketFactory, SocketKind};
 use crate::channel::transport::{
-    ConnectProgress, DetachOutcome, PASSING_STREAM_TYPES, STREAM_TYPES, Transport,
+    ANCILLARY_STREAM_TYPES, ConnectProgress, DetachOutcome, STREAM_TYPES, Transport,
     TransportContext, TransportEvent, unsupported,
 };
 use crate::channel::writing::outbound::Outbound;
@@ -22,7 +22,7 @@ use crate::pipeline::{Msg, TypeTag, Types};
 use crate::token::Token;
 
 /// The kind of sockets that came connected, of which nothing else is known.
-static CONNECTED: SocketKind = SocketKind::new("stream");
+static CONNECTED_SOCKET: SocketKind = SocketKind::new("stream");
 
 /// A stream of bytes over the driver of the loop: a connected socket, or one to be connected.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Stream {
     pub fn connected(io: Io, peer: Option<Address>) -> Self {
         let early =
             peer.is_some().then(|| Box::new(EarlySettings { peer, ..EarlySettings::default() }));
-        Self { early, ..Self::with(DriverSocket::Detached(io), &CONNECTED) }
+        Self { early, ..Self::with(DriverSocket::Detached(io), &CONNECTED_SOCKET) }
     }
 
     /// Sets the kind of the socket.
@@ -82,7 +82,7 @@ impl Stream {
     }
 
     /// Converts an error of the socket. The error of an attempt to connect names the address.
-    fn broken(&self, error: io::Error) -> Error {
+    fn socket_error(&self, error: io::Error) -> Error {
         match (&self.socket, self.early.as_deref()) {
             (DriverSocket::Unopened(_), Some(EarlySettings { peer: Some(remote), .. })) => {
                 cannot_connect(remote, error)
@@ -95,7 +95,7 @@ impl Stream {
         self.early.get_or_insert_default()
     }
 
-    fn attached(&self, to: &'static str) -> Result<Token, Error> {
+    fn attached_token(&self, to: &'static str) -> Result<Token, Error> {
         self.socket.token().ok_or_else(|| unsupported(self.name(), to))
     }
 }
@@ -106,7 +106,7 @@ impl Transport for Stream {
     }
 
     fn reads(&self) -> Types {
-        match self.kind.passes() {
+        match self.kind.accepts_ancillary_messages() {
             true => {
                 Types::These(const { &[TypeTag::of::<Bytes>(), TypeTag::of::<AncillaryMessage>()] })
             }
@@ -115,7 +115,7 @@ impl Transport for Stream {
     }
 
     fn accepts(&self) -> Types {
-        if self.kind.passes() { PASSING_STREAM_TYPES } else { STREAM_TYPES }
+        if self.kind.accepts_ancillary_messages() { ANCILLARY_STREAM_TYPES } else { STREAM_TYPES }
     }
 
     fn writes_stream(&self) -> bool {
@@ -203,7 +203,7 @@ impl Transport for Stream {
             IoEvent::Wrote(_, n) => TransportEvent::Wrote(n),
             IoEvent::Eof(_) => TransportEvent::Eof,
             IoEvent::PeerFinished(_) => TransportEvent::PeerFinished,
-            IoEvent::Failed(_, error) => TransportEvent::Failed(self.broken(error)),
+            IoEvent::Failed(_, error) => TransportEvent::Failed(self.socket_error(error)),
             _ => return None, // Not an event of a stream.
         })
     }
@@ -254,7 +254,7 @@ impl Transport for Stream {
     }
 
     fn shutdown(&mut self, context: &TransportContext, how: Shutdown) -> Result<(), Error> {
-        let token = self.attached("be shut down before it is connected and registered")?;
+        let token = self.attached_token("be shut down before it is connected and registered")?;
         Ok(context.event_loop().shutdown(token, how)?)
     }
 
@@ -274,7 +274,8 @@ impl Transport for Stream {
     }
 
     fn peer_credentials(&self, context: &TransportContext) -> Result<Credentials, Error> {
-        let token = self.attached("tell who its peer is before it is connected and registered")?;
+        let token =
+            self.attached_token("tell who its peer is before it is connected and registered")?;
         Ok(context.event_loop().peer_credentials(token)?)
     }
 }
@@ -293,12 +294,12 @@ mod tests {
     use crate::token::Slab;
 
     #[test]
-    fn c12_the_end_of_an_attempt_that_was_given_up_says_nothing_of_the_connection_made_since() {
+    fn c12_the_detach_of_an_abandoned_attempt_does_not_affect_the_later_connection() {
         let mut slab = Slab::default();
         let (given_up, own) = (slab.insert(()), slab.insert(()));
         let broken = || Some(Error::new(io::Error::from(io::ErrorKind::Other)));
         for socket in [DriverSocket::Attached(own), DriverSocket::Closing(own)] {
-            let mut stream = Stream::with(socket, &CONNECTED);
+            let mut stream = Stream::with(socket, &CONNECTED_SOCKET);
             for cause in [None, broken()] {
                 let told = stream.on_driver_detached(given_up, cause);
                 assert!(matches!(told, DetachOutcome::Stale), "{told:?}");

@@ -28,7 +28,7 @@ use crate::pipeline::{Completion, Msg, Types};
 /// Partial writes per flush. After that other channels run before the rest is written.
 const WRITE_SPINS: usize = 16;
 
-/// Whether the transport can take a write.
+/// The readiness of the transport for a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WriteState {
     #[default]
@@ -39,13 +39,13 @@ pub(crate) enum WriteState {
     Pending,
 }
 
-/// Whether a destructor of a written message is on the stack.
+/// The progress of dropping written messages: `Dropping` while a destructor is on the stack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum DropState {
     #[default]
     Idle,
     Dropping,
-    /// Yes, and more messages were written meanwhile; they are dropped in the next round.
+    /// Dropping, and more messages were written meanwhile; they are dropped in the next round.
     MoreQueued,
 }
 
@@ -431,8 +431,8 @@ impl ChannelCore {
 
     /// Fails all unflushed messages.
     pub(in crate::channel) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
-        let held = self.outbound.borrow_mut().take_held();
-        self.fail_outbound(held, error);
+        let unflushed = self.outbound.borrow_mut().take_unflushed();
+        self.fail_outbound(unflushed, error);
     }
 
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {

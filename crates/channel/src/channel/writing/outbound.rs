@@ -20,7 +20,7 @@ use waterwheel_executor::Error;
 
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::channel::writing::pending_writes::{
-    CompletionResults, PendingWrite, PendingWrites, WriteRun,
+    CompletionResults, PendingWriteEntry, PendingWrites, WriteRun,
 };
 use crate::channel::writing::stream_pieces::{StreamPiece, StreamPieces};
 use crate::driver::OutQueue;
@@ -35,8 +35,8 @@ pub struct Outbound {
     bytes: OutQueue,
     /// Pending bytes that were removed since this was last taken; a file counts as its constant pending size.
     removed: usize,
-    /// Completions, files and ancillary messages. Absent while a stream has none of them: then the bytes are
-    /// all there is.
+    /// Completions, files and ancillary messages. Absent while a stream has none of them: then `bytes` is
+    /// complete.
     pending: Option<Box<PendingWrites>>,
     /// Messages that were written, or refused by the transport, and not dropped yet.
     drop_queue: DropQueue,
@@ -219,7 +219,7 @@ impl Outbound {
             Err(msg) if as_stream => match StreamPiece::of(msg) {
                 Ok(piece) => {
                     pending.push(WriteRun { left, pieces: usize::from(!piece.is_empty()) }, done);
-                    pending.parts.hold(piece);
+                    pending.parts.push_unflushed(piece);
                 }
                 Err(msg) => pending.push_message(msg, left, done),
             },
@@ -232,7 +232,7 @@ impl Outbound {
     pub(crate) fn push_bytes(&mut self, bytes: Bytes) {
         if let Some(pending) = &mut self.pending {
             let pieces = usize::from(!bytes.is_empty());
-            pending.held_run.add(WriteRun { left: bytes.len(), pieces });
+            pending.unflushed_run.add(WriteRun { left: bytes.len(), pieces });
         }
         self.append(bytes);
     }
@@ -257,18 +257,18 @@ impl Outbound {
     /// Returns the pending writes, creating them if absent. From then on completions are tracked.
     fn pending_mut(&mut self) -> &mut PendingWrites {
         self.pending.get_or_insert_with(|| {
-            let [flushed_run, held_run] =
+            let [flushed_run, unflushed_run] =
                 self.bytes.flushed_and_unflushed().map(|(left, pieces)| WriteRun { left, pieces });
-            Box::new(PendingWrites { flushed_run, held_run, ..PendingWrites::default() })
+            Box::new(PendingWrites { flushed_run, unflushed_run, ..PendingWrites::default() })
         })
     }
 
     /// True if the buffer holds a message, flushed or not.
-    pub(crate) fn holds_anything(&self) -> bool {
+    pub(crate) fn has_messages(&self) -> bool {
         match &self.pending {
             None => self.bytes.flushed_and_unflushed().iter().any(|(_, chunks)| *chunks > 0),
             Some(pending) => {
-                let unawaited = pending.flushed_run.pieces + pending.held_run.pieces;
+                let unawaited = pending.flushed_run.pieces + pending.unflushed_run.pieces;
                 unawaited > 0 || !pending.entries.is_empty()
             }
         }
@@ -294,19 +294,19 @@ impl Outbound {
 
     /// Flushes all messages. Returns the cancelled ones.
     pub(crate) fn flush(&mut self) -> Option<CancelledWrites> {
-        let cancelled = if self.pending.is_some() { self.flush_more() } else { None };
+        let cancelled = if self.pending.is_some() { self.flush_pending() } else { None };
         self.bytes.flush();
         cancelled
     }
 
     #[inline(never)]
-    fn flush_more(&mut self) -> Option<CancelledWrites> {
+    fn flush_pending(&mut self) -> Option<CancelledWrites> {
         let cancelled = self.pending_mut().has_awaited.then(|| self.take_cancelled());
         let pending = self.pending_mut();
-        let held = mem::take(&mut pending.held_run);
-        pending.flushed_run.add(held);
+        let unflushed = mem::take(&mut pending.unflushed_run);
+        pending.flushed_run.add(unflushed);
         pending.flushed = pending.entries.len();
-        pending.parts.release();
+        pending.parts.flush();
         cancelled
     }
 
@@ -314,7 +314,7 @@ impl Outbound {
     #[cold]
     fn take_cancelled(&mut self) -> CancelledWrites {
         let mut cancelled = CancelledWrites::default();
-        let Outbound { bytes, pending, .. } = self.take_held();
+        let Outbound { bytes, pending, .. } = self.take_unflushed();
         let PendingWrites { parts, messages, entries, .. } = *pending.unwrap_or_default();
         let (mut stream, mut messages) = (parts.into_messages(bytes), messages.into_iter());
         for mut entry in entries {
@@ -342,13 +342,14 @@ impl Outbound {
         match part.into_bytes() {
             Ok(bytes) => self.append(bytes),
             Err(part) => {
-                _ = StreamPiece::of(part).map(|piece| self.pending_mut().parts.hold(piece))
+                _ = StreamPiece::of(part)
+                    .map(|piece| self.pending_mut().parts.push_unflushed(piece))
             }
         }
     }
 
     /// Removes and returns all unflushed messages.
-    pub(crate) fn take_held(&mut self) -> Outbound {
+    pub(crate) fn take_unflushed(&mut self) -> Outbound {
         let pending = self.pending_mut();
         pending.move_runs_to_entries();
         let entries = pending.entries.split_off(pending.flushed);
@@ -433,9 +434,9 @@ impl Outbound {
 
     /// Removes and returns all flushed messages, which will not be written.
     pub(crate) fn take_flushed(&mut self) -> Outbound {
-        let mut held = self.take_held();
-        held.drop_queue = mem::take(&mut self.drop_queue);
-        mem::replace(self, held)
+        let mut unflushed = self.take_unflushed();
+        unflushed.drop_queue = mem::take(&mut self.drop_queue);
+        mem::replace(self, unflushed)
     }
 
     /// Fails all messages.
@@ -444,7 +445,7 @@ impl Outbound {
         let PendingWrites { parts, messages, entries, mut completions, .. } =
             *self.pending.unwrap_or_default();
         let mut bytes = self.removed;
-        for PendingWrite { run, done } in entries {
+        for PendingWriteEntry { run, done } in entries {
             bytes = bytes.saturating_add(run.left);
             if !done.is_none() {
                 completions.push_back((done, Err(error.clone())));

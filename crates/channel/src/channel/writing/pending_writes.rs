@@ -27,12 +27,12 @@ pub(super) struct PendingWrites {
     /// For a transport that writes messages: each with its pending size, asked once, where nothing is borrowed.
     pub(super) messages: VecDeque<(Msg, usize)>,
     /// The writes, in the same order.
-    pub(super) entries: VecDeque<PendingWrite>,
+    pub(super) entries: VecDeque<PendingWriteEntry>,
     /// The number of flushed entries.
     pub(super) flushed: usize,
     /// Behind all entries: flushed writes, then unflushed ones, all without completions.
     pub(super) flushed_run: WriteRun,
-    pub(super) held_run: WriteRun,
+    pub(super) unflushed_run: WriteRun,
     /// True if an unflushed write has a completion, and so may have been cancelled.
     pub(super) has_awaited: bool,
     /// True if something was removed, even with a pending size of zero.
@@ -66,7 +66,7 @@ impl WriteRun {
 }
 
 /// One write with a completion, or consecutive writes without.
-pub(super) struct PendingWrite {
+pub(super) struct PendingWriteEntry {
     pub(super) run: WriteRun,
     pub(super) done: Completion,
 }
@@ -143,7 +143,7 @@ impl PendingWrites {
     }
 
     pub(super) fn finish_front(&mut self) {
-        if let Some(PendingWrite { done, .. }) = self.entries.pop_front() {
+        if let Some(PendingWriteEntry { done, .. }) = self.entries.pop_front() {
             self.flushed -= 1;
             self.has_progress = true;
             if !done.is_none() {
@@ -154,10 +154,10 @@ impl PendingWrites {
 
     pub(super) fn push(&mut self, run: WriteRun, done: Completion) {
         if done.is_none() {
-            self.held_run.add(run);
+            self.unflushed_run.add(run);
         } else {
             self.move_runs_to_entries();
-            self.entries.push_back(PendingWrite { run, done });
+            self.entries.push_back(PendingWriteEntry { run, done });
             self.has_awaited = true;
         }
     }
@@ -172,9 +172,9 @@ impl PendingWrites {
     /// Moves the runs without completions to the entries, because a write with a completion follows or because
     /// they are to be split.
     pub(super) fn move_runs_to_entries(&mut self) {
-        let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.held_run), 0)];
+        let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.unflushed_run), 0)];
         for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {
-            self.entries.push_back(PendingWrite { run, done: Completion::none() });
+            self.entries.push_back(PendingWriteEntry { run, done: Completion::none() });
             self.flushed += flushed;
         }
     }

@@ -24,7 +24,7 @@ use crate::queue_capacity::shrink_if_empty;
 pub(super) struct StreamPieces {
     parts: VecDeque<PieceAndBytes>,
     /// The number of flushed pieces, which may be sent.
-    released: usize,
+    flushed: usize,
 }
 
 struct PieceAndBytes {
@@ -90,7 +90,7 @@ impl From<StreamPiece> for Msg {
 impl StreamPieces {
     /// Returns the next piece, if no bytes are before it and it is flushed.
     pub(super) fn next(&self, front: &OutQueue) -> Option<&StreamPiece> {
-        let part = self.parts.front().filter(|_| self.released > 0 && front.is_empty());
+        let part = self.parts.front().filter(|_| self.flushed > 0 && front.is_empty());
         part.map(|part| &part.piece)
     }
 
@@ -112,7 +112,7 @@ impl StreamPieces {
     fn take_front(&mut self, front: &mut OutQueue) -> Option<StreamPiece> {
         let PieceAndBytes { piece, bytes } = self.parts.pop_front()?;
         *front = bytes;
-        self.released -= 1;
+        self.flushed -= 1;
         Some(piece)
     }
 
@@ -122,25 +122,25 @@ impl StreamPieces {
     }
 
     /// Appends an unflushed piece, unless it is empty.
-    pub(super) fn hold(&mut self, piece: StreamPiece) {
+    pub(super) fn push_unflushed(&mut self, piece: StreamPiece) {
         if !piece.is_empty() {
             self.parts.push_back(PieceAndBytes { piece, bytes: OutQueue::new() });
         }
     }
 
     /// Flushes all pieces, and the bytes behind them.
-    pub(super) fn release(&mut self) {
+    pub(super) fn flush(&mut self) {
         // The bytes behind a piece that was flushed before may be unflushed.
-        let from = self.released.saturating_sub(1);
+        let from = self.flushed.saturating_sub(1);
         self.parts.range_mut(from..).for_each(|part| part.bytes.flush());
-        self.released = self.parts.len();
+        self.flushed = self.parts.len();
     }
 
     /// Removes and returns what is unflushed; it stays unflushed there.
     pub(super) fn split_unflushed(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
-        let parts = self.parts.split_off(self.released);
+        let parts = self.parts.split_off(self.flushed);
         // Nothing is unflushed before a flushed piece.
-        (self.last(front).split_unflushed(), StreamPieces { parts, released: 0 })
+        (self.last(front).split_unflushed(), StreamPieces { parts, flushed: 0 })
     }
 
     /// Returns all messages, flushed or not.
@@ -162,7 +162,7 @@ impl StreamPieces {
         n: usize,
         drop_queue: &mut DropQueue,
     ) -> usize {
-        let next = self.parts.front_mut().filter(|_| self.released > 0 && front.is_empty());
+        let next = self.parts.front_mut().filter(|_| self.flushed > 0 && front.is_empty());
         let Some(part) = next else {
             front.advance_with(n, |chunk| drop_queue.push(chunk.into()));
             if let Some(last) = front.take_spent() {
@@ -193,36 +193,35 @@ mod tests {
 
     /// The bytes at the front and the pieces, as a stream has them.
     #[derive(Default)]
-    struct Both(OutQueue, StreamPieces);
+    struct TestStream(OutQueue, StreamPieces);
 
-    impl Both {
+    impl TestStream {
         /// Creates a stream from letters: small letters are bytes, capitals are ancillary messages of one byte,
         /// digits are files of that many bytes.
         fn of(what: &str) -> Self {
-            let mut both = Self::default();
-            both.hold(what);
-            both
+            let mut stream = Self::default();
+            stream.push_unflushed(what);
+            stream
         }
 
-        fn hold(&mut self, what: &str) {
+        fn push_unflushed(&mut self, what: &str) {
             for letter in what.chars() {
                 let bytes = Bytes::from(letter.to_string());
                 match letter.to_digit(10) {
-                    Some(len) => self.1.hold(StreamPiece::File(file(len.into()))),
+                    Some(len) => self.1.push_unflushed(StreamPiece::File(file(len.into()))),
                     None if letter.is_uppercase() => {
-                        self.1.hold(StreamPiece::AncillaryMessage(AncillaryMessage::new(
-                            bytes,
-                            Vec::new(),
-                        )));
+                        self.1.push_unflushed(StreamPiece::AncillaryMessage(
+                            AncillaryMessage::new(bytes, Vec::new()),
+                        ));
                     }
                     None => self.1.last(&mut self.0).push_unflushed(bytes),
                 }
             }
         }
 
-        fn release(&mut self) {
+        fn flush(&mut self) {
             self.0.flush();
-            self.1.release();
+            self.1.flush();
         }
 
         fn split_unflushed(&mut self) -> Self {
@@ -278,66 +277,66 @@ mod tests {
 
     #[test]
     fn c07_bytes_files_and_ancillary_messages_come_in_order() {
-        let mut both = Both::of("ab2cD3E4FdefG05");
-        both.release();
+        let mut stream = TestStream::of("ab2cD3E4FdefG05");
+        stream.flush();
         let expected = ["ab", "2", "c", "D", "3", "E", "4", "F", "def", "G", "5"];
-        assert_eq!(both.written(), expected);
-        both.hold("g6");
-        both.release();
-        assert_eq!(both.written(), ["g", "6"]);
+        assert_eq!(stream.written(), expected);
+        stream.push_unflushed("g6");
+        stream.flush();
+        assert_eq!(stream.written(), ["g", "6"]);
     }
 
     #[test]
-    fn c07_what_is_held_back_is_not_given_to_a_driver_wherever_the_mark_is() {
+    fn c07_unflushed_parts_are_not_given_to_a_driver_wherever_the_flush_mark_is() {
         let all = "ab2cP34deQR5";
         for mark in 0..=all.len() {
-            let mut both = Both::of(&all[..mark]);
-            both.release();
-            both.hold(&all[mark..]);
-            assert_eq!(both.written().concat(), all[..mark]);
-            both.release();
-            assert_eq!(both.written().concat(), all[mark..]);
+            let mut stream = TestStream::of(&all[..mark]);
+            stream.flush();
+            stream.push_unflushed(&all[mark..]);
+            assert_eq!(stream.written().concat(), all[..mark]);
+            stream.flush();
+            assert_eq!(stream.written().concat(), all[mark..]);
         }
     }
 
     #[test]
-    fn c07_what_is_held_back_is_taken_out_wherever_the_mark_is() {
+    fn c07_unflushed_parts_are_taken_out_wherever_the_flush_mark_is() {
         let all = "ab2cP34deQR5";
         for mark in 0..=all.len() {
-            let mut flushed = Both::of(&all[..mark]);
-            flushed.release();
-            flushed.hold(&all[mark..]);
-            let mut held = flushed.split_unflushed();
-            assert_eq!(held.written(), [""; 0], "there too it is held");
-            assert_eq!(held.shown(), all[mark..]);
+            let mut flushed = TestStream::of(&all[..mark]);
+            flushed.flush();
+            flushed.push_unflushed(&all[mark..]);
+            let mut unflushed = flushed.split_unflushed();
+            assert_eq!(unflushed.written(), [""; 0], "there too it is unflushed");
+            assert_eq!(unflushed.shown(), all[mark..]);
             assert_eq!(flushed.written().concat(), all[..mark]);
         }
     }
 
     #[test]
-    fn c13_what_is_passed_leaves_with_the_first_byte_of_an_ancillary_message_sent_in_parts() {
-        let mut both = Both::default();
-        both.1.hold(StreamPiece::AncillaryMessage(AncillaryMessage::new(
+    fn c13_descriptors_leave_with_the_first_byte_of_an_ancillary_message_sent_in_parts() {
+        let mut stream = TestStream::default();
+        stream.1.push_unflushed(StreamPiece::AncillaryMessage(AncillaryMessage::new(
             "abc",
             vec![crate::driver::Io::new(7_u8)],
         )));
-        both.release();
+        stream.flush();
         for (sent, left) in [(1 + AncillaryMessage::PASSED_PENDING_BYTES, "bc"), (1, "c")] {
-            assert_eq!(both.advance(1), sent);
-            let Some(StreamPiece::AncillaryMessage(ancillary)) = both.1.next(&both.0) else {
+            assert_eq!(stream.advance(1), sent);
+            let Some(StreamPiece::AncillaryMessage(ancillary)) = stream.1.next(&stream.0) else {
                 panic!("more is left")
             };
             assert_eq!((&*ancillary.bytes, ancillary.passed.len()), (left.as_bytes(), 0));
         }
-        both.advance(1);
-        assert!(both.1.next(&both.0).is_none());
+        stream.advance(1);
+        assert!(stream.1.next(&stream.0).is_none());
     }
 
     #[test]
     #[should_panic(expected = "4 bytes sent of a region of 3")]
-    fn more_than_the_file_cannot_have_been_sent() {
-        let mut both = Both::of("3a");
-        both.release();
-        both.advance(4);
+    fn a_driver_cannot_send_more_than_the_file() {
+        let mut stream = TestStream::of("3a");
+        stream.flush();
+        stream.advance(4);
     }
 }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c07_submissions_are_counted_up_to_the_end_of_the_scale_and_keep_the_mark() {
+    fn c07_submitted_bytes_saturate_and_keep_the_watched_bit() {
         let submissions = SubmittedBytes::new();
         assert!(submissions.check_room(|bytes| bytes <= 9) && !submissions.take_watched());
         assert_eq!(submissions.add(10, |before| before == 0), Some(10));

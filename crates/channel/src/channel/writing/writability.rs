@@ -10,7 +10,7 @@ use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::dispatch::event::WritabilityChanged;
 use crate::pipeline::slots::slot_list::HEAD;
 
-/// Whether a channel is writable, and what was announced of it.
+/// The writability of a channel, and the last announcement of it.
 #[derive(Debug)]
 pub(crate) struct Writability {
     /// The number of handlers with too many waiting writes.
@@ -18,7 +18,7 @@ pub(crate) struct Writability {
     is_writable: Cell<bool>,
     /// The writability that was last announced to the handlers.
     last_announced: Cell<bool>,
-    /// True if the writability has changed since the last announcement: whoever saw `false` meanwhile waits for
+    /// True if the writability has changed since the last announcement: code that saw `false` meanwhile waits for
     /// an announcement.
     has_changed: Cell<bool>,
 }

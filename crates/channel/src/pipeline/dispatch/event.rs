@@ -160,7 +160,7 @@ events! {
         ReadComplete = READ_COMPLETE, on_read_complete, |_: &_| ();
         UserEvent(event: Msg) = USER_EVENT, on_user_event, ChannelCore::drop_unhandled_event;
         WritabilityChanged = WRITABILITY_CHANGED, on_writability_changed, |_: &_| ();
-        Failure(error: Error) = ERROR, on_error, ChannelCore::unhandled_error;
+        Failure(error: Error) = ERROR, on_error, ChannelCore::report_unhandled_error;
     }
     operation {
         Bind(to: Address) = BIND, bind, ChannelCore::bind;
