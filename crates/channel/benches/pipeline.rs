@@ -1,4 +1,4 @@
-//! What a pipeline costs in time: events through 1 to 10 handlers, and an echo on an embedded channel.
+//! Time of events through pipelines of 1 to 10 handlers, and of an echo on an embedded channel.
 //!
 //! `cargo bench --profile peak -p waterwheel-channel`. In instructions, which do not depend on the
 //! machine's mood: `scripts/budgets`.

@@ -1,4 +1,4 @@
-//! Who may cross threads: every public type, listed.
+//! Lists for every public type whether it is `Send` and `Sync`.
 
 use std::rc::Rc;
 
@@ -91,7 +91,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Completion: false false true),
         is!(TransportContext: false false true),
         is!(TransportWaker: true true true),
-        // What moves to its loop, and messages from one to another.
+        // Types that move to their loop, and messages from one loop to another.
         is!(NewChannel: true false true),
         is!(Stream: true false true),
         is!(dyn Transport: true false false),

@@ -1,4 +1,4 @@
-//! What a burst has made large is given back when the burst is over (K14), to the byte.
+//! Memory that a burst needed is given back after the burst (K14), counted to the byte.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -20,13 +20,13 @@ use waterwheel_testkit::manual::Manual;
 
 use crate::counting_allocator::bytes;
 
-/// How many messages a burst has.
+/// Number of messages in a burst.
 const BURST: usize = 20_000;
 
-/// What may stay of it: a few queues, each with room for some dozens of messages.
+/// Bytes that may stay allocated: a few queues, each with room for some dozens of messages.
 const MAX_BYTES_KEPT: isize = 16 * 1024;
 
-/// A transport that takes all, or nothing, and forgets it.
+/// A transport that accepts every write while open and none while closed, and discards what it accepts.
 struct ValveTransport {
     open: Arc<AtomicBool>,
     stream: bool,
@@ -81,7 +81,7 @@ impl Transport for ValveTransport {
     }
 }
 
-/// A loop that this thread turns.
+/// An event loop driven by the test's thread.
 struct LoopFixture {
     _manual: Manual,
     event_loop: ManualEventLoop,
@@ -121,7 +121,7 @@ impl LoopFixture {
     }
 }
 
-/// How many bytes more a channel holds after a burst than after a few messages.
+/// Returns how many bytes more a channel holds after a burst than after a few messages.
 fn kept(
     make: impl Fn(&mut LoopFixture) -> Channel,
     burst: impl Fn(&mut LoopFixture, &Channel, usize),
@@ -134,7 +134,7 @@ fn kept(
     bytes().wrapping_sub(before) as isize
 }
 
-/// Writes while the network has no room, then lets it go.
+/// Returns the bytes kept after a burst of writes that found no room and were sent later.
 fn kept_after_stalled_burst(stream: bool, write: impl Fn(&Channel) + Copy) -> isize {
     let open = Arc::new(AtomicBool::new(true));
     let valve = open.clone();
@@ -147,7 +147,7 @@ fn kept_after_stalled_burst(stream: bool, write: impl Fn(&Channel) + Copy) -> is
                 channel.flush();
             });
             open.store(true, Ordering::Relaxed);
-            // It is told that there is room as it comes back.
+            // A transport learns that there is room when its channel registers again.
             fixture.on_loop(|| drop(channel.deregister()));
             fixture.on_loop(|| drop(channel.register()));
             assert_eq!(channel.pending_bytes(), 0);
@@ -183,7 +183,7 @@ fn k14_the_memory_of_writes_with_futures_is_given_back() {
     }
 }
 
-/// Writes to its own channel while it runs: the writes wait at its slot (rule 2).
+/// Writes to its own channel while it runs: the writes are deferred at its slot (rule 2).
 struct WritesWhileRunning(usize);
 
 impl Handler for WritesWhileRunning {

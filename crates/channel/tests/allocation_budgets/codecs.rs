@@ -1,4 +1,4 @@
-//! What codecs and chains may allocate: nothing but the box of a message that needs one.
+//! Allocations of codecs and chains: none, except the box of a message that needs one.
 
 use std::convert::Infallible;
 
@@ -13,7 +13,7 @@ use crate::counting_allocator::allocations_in;
 
 const ROUNDS: u64 = 200;
 
-/// Bytes with their length before them; the message is a part of what was read.
+/// A codec of length-prefixed bytes; a decoded message is a slice of the read buffer.
 struct LengthPrefixed;
 
 impl Decoder for LengthPrefixed {
@@ -39,7 +39,7 @@ impl Encoder for LengthPrefixed {
     }
 }
 
-/// What is left of a message in a chain: its length.
+/// A stage that turns a message into its length.
 struct Length;
 
 impl Stage for Length {
@@ -75,10 +75,10 @@ fn embedded(handler: impl Handler) -> Embedded {
         .unwrap()
 }
 
-/// What a round allocates beyond getting onto the loop, once everything has grown to its size.
+/// Returns the allocations of all rounds after a warm-up, less the cost of entering the loop.
 fn allocated(handler: impl Handler, round: fn(&Bytes, waterwheel_channel::Pipeline<'_>)) -> u64 {
     let mut channel = embedded(handler);
-    // Shared with the block it was read into, as what a driver reads.
+    // Shares the block it was read into, as the bytes of a driver do.
     let block = Bytes::from([3, b'a', b'b', b'c'].repeat(25));
     let mut run = |round: fn(&Bytes, waterwheel_channel::Pipeline<'_>)| {
         let mut rounds = || {

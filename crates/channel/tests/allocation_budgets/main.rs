@@ -1,4 +1,4 @@
-//! What channels may allocate, counted by an allocator: each thread counts for itself.
+//! Allocation budgets of channels, counted by an allocator that counts for each thread.
 
 #[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;

@@ -1,4 +1,4 @@
-//! What events on their way through a pipeline may allocate: nothing.
+//! Allocations of events that pass through a pipeline: none.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::counting_allocator::allocations_in;
 
 const ROUNDS: usize = 200;
 
-/// What so many rounds allocate, once everything has grown to its size.
+/// Returns the allocations of `ROUNDS` rounds after a warm-up.
 fn allocated(channel: &mut Embedded, mut round: impl FnMut(&mut Embedded)) -> u64 {
     let mut run = || {
         for _ in 0..ROUNDS {
@@ -66,10 +66,10 @@ fn c06_a_hop_allocates_nothing() {
     let fire = |channel: &mut Embedded| {
         channel.with_pipeline(|pipeline| {
             pipeline.fire_read_complete();
-            pipeline.fire_user_event(()); // A box for nothing is nothing.
+            pipeline.fire_user_event(()); // A box of a zero-sized value does not allocate.
         });
     };
-    // Getting onto the loop of an embedded channel costs something: the same without an event.
+    // Entering the loop of an embedded channel allocates: measured without an event.
     let nothing = allocated(&mut channel, |channel| {
         channel.with_pipeline(|_| ());
     });
@@ -81,7 +81,7 @@ fn c06_bytes_go_in_and_out_through_ten_handlers_without_an_allocation() {
     let mut channel = embedded(10);
     channel.with_pipeline(|pipeline| pipeline.add_last("echo", Echo).unwrap());
     let echo = |channel: &mut Embedded| {
-        channel.on_loop(|_| ()); // What it costs to get onto the loop is not what is measured.
+        channel.on_loop(|_| ()); // The allocation for entering the loop is not part of the measurement.
         channel.write_inbound(Bytes::from_static(b"hello"));
         assert!(channel.read_outbound_any().is_some());
     };
@@ -113,7 +113,7 @@ fn c08_writes_on_the_loop_allocate_nothing() {
     assert_eq!(costs(&mut channel), 0);
 }
 
-/// Writes to itself through the whole pipeline while it runs: the writes wait.
+/// Writes through its whole pipeline while it runs: the writes are deferred.
 struct Reentrant;
 
 impl Handler for Reentrant {
@@ -146,7 +146,7 @@ fn c05_events_that_wait_at_a_busy_handler_allocate_nothing() {
     assert_eq!(costs(&mut channel), 0);
 }
 
-/// Sets a timer for each that is due.
+/// Schedules a timer for each timer that fires.
 struct Ticking;
 
 impl Handler for Ticking {

@@ -1,4 +1,5 @@
-//! Accepts that fail: a pause, and no spinning (L16). Listeners that leave and end.
+//! Accepts that fail: accepting pauses and the loop does not spin (L16). Listeners that are deregistered or
+//! closed.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use waterwheel_testkit::recorder::Log;
 
 use crate::support::{BootstrapFixture, over_both_drivers, secs};
 
-/// RecordingHandler what comes by, and passes it on.
+/// Records events and passes them on.
 struct RecordingHandler(Log);
 
 impl Handler for RecordingHandler {
@@ -39,7 +40,7 @@ impl Handler for RecordingHandler {
     }
 }
 
-/// AcceptRecorder what is accepted before the acceptor has it.
+/// Records accepted channels before the acceptor receives them.
 struct AcceptRecorder(Log);
 
 impl InboundHandler for AcceptRecorder {
@@ -67,7 +68,7 @@ fn server(fixture: &BootstrapFixture) -> (Channel, ListenerControl, Log) {
     (server, port, log)
 }
 
-/// An accept fails for want of descriptors, with connections behind it.
+/// Makes an accept fail for lack of file descriptors, with connections waiting behind it.
 fn fail_accept_behind_backlog(
     fixture: &BootstrapFixture,
     port: &ListenerControl,
@@ -94,7 +95,7 @@ fn l16_a_failed_accept_pauses_for_a_second_and_is_fired_and_reported() {
         assert!(reports[0].contains("out of memory"), "{reports:?}");
         fixture.manual.advance(secs(1) - Duration::from_nanos(1));
         fixture.run_until_idle();
-        assert!(fixture.first().metrics().turns - turns < 5, "it does not spin");
+        assert!(fixture.first().metrics().turns - turns < 5, "the loop does not spin");
         assert_eq!((log.take(), port.backlog()), (vec![], 1));
         fixture.manual.advance(Duration::from_nanos(1));
         fixture.run_until_idle();
@@ -142,7 +143,7 @@ fn l16_every_pause_is_reported_however_many_there_were_but_at_most_one_a_second(
             fixture.run_until_idle();
         }
         assert_eq!(fixture.reports.take().len(), 1);
-        // A connection that closes ends the pause: the next one begins before a second is over.
+        // Closing a connection ends the pause: the next pause begins within the same second.
         port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         port.fail_accept(ErrorKind::OutOfMemory).unwrap();
         first.finish();
@@ -181,12 +182,12 @@ fn l16_the_pause_and_the_connection_limit_do_not_end_each_other() {
             fixture.bind(&recording_server(&fixture, &log).connection_limit(&limit));
         let first = fail_accept_behind_backlog(&fixture, &port);
         let _second = port.connect().unwrap();
-        // There is room, but the pause is not over.
+        // A connection slot is free, but the pause is not over.
         limit.set_max(2);
         limit.set_max(1);
         fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["complete".to_owned(), accept_error()], 2));
-        // It is, and there is room for one.
+        // The pause is over and one connection slot is free.
         fixture.manual.advance(secs(1));
         fixture.run_until_idle();
         assert_eq!((log.take(), port.backlog()), (vec!["accepted".into(), "complete".into()], 1));
@@ -291,7 +292,7 @@ fn l16_without_auto_read_a_read_in_the_pause_is_made_after_it() {
         assert_eq!(log.take(), ["accepted", "complete"]);
         let _later = port.connect().unwrap();
         fixture.run_until_idle();
-        assert_eq!(port.backlog(), 1, "one round was asked for");
+        assert_eq!(port.backlog(), 1, "one round was requested");
     });
 }
 
@@ -341,7 +342,7 @@ fn l16_a_pause_continues_while_the_listener_is_deregistered() {
     });
 }
 
-/// Makes the sockets of another, and writes down with which options they listen.
+/// Wraps other sockets and records the options of each listen.
 struct RecordingSockets(ManualSockets, Log);
 
 impl SocketFactory for RecordingSockets {

@@ -1,4 +1,4 @@
-//! One address after the other, each with its share of the time; and giving up (C12).
+//! Connecting to one address after the other, each with its share of the timeout; cancelling (C12).
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::support::{
     secs,
 };
 
-/// A connect to a name with so many addresses, resolved.
+/// Starts a connect to a name that resolves to `address_count` addresses.
 fn connect(
     fixture: &BootstrapFixture,
     address_count: u8,
@@ -36,7 +36,7 @@ fn connect(
 
 #[track_caller]
 fn dialled(fixture: &BootstrapFixture, last: u8) -> PendingConnect {
-    let dial = fixture.sockets.next_connect().expect("it is tried");
+    let dial = fixture.sockets.next_connect().expect("the address is dialled");
     assert_eq!(dial.target().unwrap().to_string(), format!("192.0.2.{last}:80"));
     assert!(fixture.sockets.next_connect().is_none(), "one after the other");
     dial
@@ -79,7 +79,7 @@ fn c12_the_address_that_answers_is_the_peer_and_the_timer_is_gone() {
     });
 }
 
-/// Accepts the next attempt as soon as there is one, in the turn of the loop that has begun it.
+/// Accepts the next attempt as soon as there is one, in the loop turn that began it.
 fn accept_at_once(event_loop: EventLoop, sockets: ManualSockets, accepted: Sender<Peer>) {
     if let Some(dial) = sockets.next_connect() {
         return accepted.send(dial.accept()).unwrap();
@@ -95,7 +95,8 @@ fn c12_the_end_of_an_abandoned_attempt_does_not_close_a_later_connection() {
         let first = dialled(&fixture, 1);
         let (event_loop, sockets) = (fixture.first(), fixture.sockets.clone());
         let (accepted, peers) = channel();
-        // With a driver that lets go later, the end of the first attempt comes together with the connection.
+        // With a driver that detaches later, the end of the first attempt arrives together with the
+        // connection.
         let manual = fixture.manual.clone();
         let begin = move || {
             manual.advance(secs(15));
@@ -122,7 +123,7 @@ fn c12_the_time_left_is_shared_among_the_addresses_left() {
         fixture.manual.advance(Duration::from_nanos(1));
         fixture.run_until_idle();
         assert!(first.is_closed(), "a third of thirty seconds");
-        // It fails early: the others have more.
+        // The second attempt fails early: the remaining addresses share its time.
         dialled(&fixture, 2).refuse(ErrorKind::ConnectionRefused);
         fixture.run_until_idle();
         let third = dialled(&fixture, 3);
@@ -190,8 +191,8 @@ fn c12_a_late_timeout_does_not_end_the_next_attempt() {
     let fixture = BootstrapFixture::new(Manual::readiness());
     let connected = connect(&fixture, 2, Some(secs(30)));
     let first = dialled(&fixture, 1);
-    // The timer is due, and queued behind tasks that take several turns; one of them lets the attempt
-    // fail, so that the next has begun when the timer has its turn.
+    // The timer is due and queued behind tasks that take several turns; one of them fails the attempt, so that
+    // the next attempt has begun when the timer runs.
     let event_loop = fixture.first();
     let (manual, dial) = (fixture.manual.clone(), std::sync::Mutex::new(Some(first)));
     let here = event_loop.clone();
@@ -214,7 +215,7 @@ fn c12_a_late_timeout_does_not_end_the_next_attempt() {
     event_loop.execute(start).map_err(|_| "refused").unwrap();
     fixture.run_until_idle();
     let second = dialled(&fixture, 2);
-    assert!(!second.is_closed() && !connected.is_done(), "its time has just begun");
+    assert!(!second.is_closed() && !connected.is_done(), "the second attempt has its own timeout");
     let _peer = second.accept();
     connected.join().unwrap();
 }
@@ -222,7 +223,7 @@ fn c12_a_late_timeout_does_not_end_the_next_attempt() {
 #[test]
 fn c12_a_connect_can_be_cancelled_at_every_stage() {
     over_both_drivers(|fixture| {
-        // While the name is looked up.
+        // During the name lookup.
         let resolver = Arc::new(ManualResolver::default());
         let connected = fixture.client().resolver(resolver.clone()).connect("name:80");
         assert!(connected.cancel());
@@ -230,14 +231,14 @@ fn c12_a_connect_can_be_cancelled_at_every_stage() {
         fixture.run_until_idle();
         assert!(fixture.sockets.next_connect().is_none());
 
-        // While it is connected.
+        // During the connect.
         let connected = connect(&fixture, 2, Some(secs(30)));
         let dial = dialled(&fixture, 1);
         assert!(connected.cancel());
         fixture.run_until_idle();
         assert!(dial.is_closed() && fixture.sockets.next_connect().is_none());
 
-        // When it is connected it is too late.
+        // After the connect it is too late.
         let connected = connect(&fixture, 1, Some(secs(30)));
         let peer = dialled(&fixture, 1).accept();
         fixture.run_until_idle();
@@ -266,7 +267,7 @@ fn c12_cancelling_the_connect_of_a_channel_closes_it() {
         fixture.run_until_idle();
         assert!(dial.is_closed() && channel.closed().is_done());
 
-        // Before it has come to the loop.
+        // Before the command reached the loop.
         let new = NewChannel::new(Stream::new(fixture.sockets.clone()));
         let channel = fixture.group.register(new).join().unwrap();
         let (far, connected) = (channel.clone(), Arc::new(std::sync::Mutex::new(None)));
@@ -288,7 +289,7 @@ fn c12_cancelling_the_connect_of_a_channel_closes_it() {
     });
 }
 
-/// Sockets that refuse addresses within the process, as those of a system do.
+/// Sockets that refuse local addresses, as operating system sockets do.
 struct SocketsWithoutLocal(ManualSockets);
 
 impl SocketFactory for SocketsWithoutLocal {
@@ -328,7 +329,7 @@ fn c12_a_late_cancel_does_not_end_the_next_connect() {
     });
 }
 
-/// Cancels the connect of another channel when its own is connected.
+/// Cancels the connect of another channel when its own channel becomes active.
 struct CancelsAnother(Option<ChannelFuture>);
 
 impl Handler for CancelsAnother {
@@ -353,7 +354,7 @@ fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_chann
             pipeline.edit(|edit| edit.add_last("cancels", CancelsAnother(Some(other))).map(drop))
         };
         first.with_pipeline(cancels).join().unwrap().unwrap();
-        // Both at once, so that the second is connected before the loop looks at its commands.
+        // Both in one task, so that the second is connected before the loop runs its commands.
         let dials =
             [fixture.sockets.next_connect().unwrap(), fixture.sockets.next_connect().unwrap()];
         let accepted = fixture.first().submit(move || dials.map(PendingConnect::accept));
@@ -425,7 +426,7 @@ fn c12_a_channel_that_every_address_refuses_fails_with_all_causes_and_is_closed(
     });
 }
 
-/// Closes its channel as soon as it is registered.
+/// Closes its channel in `on_registered`.
 struct ClosesWhenRegistered;
 
 impl Handler for ClosesWhenRegistered {
@@ -458,10 +459,11 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
     over_both_drivers(|fixture| {
         let connected = connect(&fixture, 2, Some(secs(30)));
         let dial = dialled(&fixture, 1);
-        // In this order: a clock that jumps would end the attempt first.
+        // The shutdown comes before the clock is released: a clock that jumps would time the attempt out
+        // first.
         let ended = fixture.group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
         fixture.manual.set_clock_mode(ClockMode::AutoAdvance);
-        ended.wait_timeout(PATIENCE).expect("it terminates");
+        ended.wait_timeout(PATIENCE).expect("the group terminates");
         assert!(connected.wait_timeout(PATIENCE).is_ok() && connected.join().is_err());
         assert!(dial.is_closed() && fixture.sockets.next_connect().is_none());
         let late = fixture.client().connect("192.0.2.1:80");
@@ -469,7 +471,7 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
     });
 }
 
-/// A resolver that panics, before or after it has given its promise away.
+/// A resolver that panics, before or after it has moved its promise elsewhere.
 struct PanickingResolver(bool);
 
 impl Resolver for PanickingResolver {

@@ -1,4 +1,4 @@
-//! Servers and clients (C12), with a driver by hand.
+//! Servers and clients (C12), over a manually driven driver.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use crate::support::{BootstrapFixture, PATIENCE, failure, over_both_drivers};
 
 static LABEL: AttrKey<String> = AttrKey::new("room");
 
-/// ReportingEcho the test of every connection, and echoes.
+/// Sends every active channel to the test, and echoes.
 struct ReportingEcho(Sender<Channel>);
 
 impl Handler for ReportingEcho {
@@ -203,7 +203,7 @@ fn c12_closing_a_server_leaves_its_connections_open() {
     });
 }
 
-/// Closes the server while it accepts.
+/// Closes its server after this many accepted connections.
 struct ClosesAfter(usize);
 
 impl Handler for ClosesAfter {
@@ -274,7 +274,7 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         let far = fixture.sockets.next_connect().unwrap().accept();
         let client = client.join().unwrap();
         let written = client.write_and_flush(bytes::Bytes::from("last words"));
-        // With a quiet period: the loop goes on, its channels do not.
+        // With a quiet period: the loop continues, its channels are closed.
         let ended = fixture.group.shutdown_gracefully(Duration::from_secs(1), PATIENCE).unwrap();
         for channel in children.try_iter().chain([server, client]) {
             channel.closed().wait_timeout(PATIENCE).unwrap();
@@ -320,7 +320,7 @@ fn c12_a_bootstrap_works_on_a_manually_driven_loop() {
     while !by_hand.is_idle() {
         by_hand.turn(Some(Duration::ZERO));
     }
-    let child = children.try_recv().expect("it was accepted");
+    let child = children.try_recv().expect("a channel was accepted");
     assert_eq!(child.parent(), Some(&server.join().unwrap()));
     assert!(client.join().unwrap().is_active());
 }
@@ -345,7 +345,7 @@ fn c11_setting_one_option_keeps_the_others() {
     });
 }
 
-/// A place that cannot be told.
+/// An address whose conversion panics.
 struct PanickingAddress;
 
 impl From<PanickingAddress> for waterwheel_channel::AddressSpec {

@@ -1,4 +1,4 @@
-//! A group of loops over a manual driver, and the sockets that its channels are made of.
+//! An event loop group over a manual driver, and the sockets of its channels.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use waterwheel_executor::{Error, Promise, PromiseFuture};
 use waterwheel_testkit::manual::{ClockMode, ListenerControl, Manual, ManualSockets};
 use waterwheel_testkit::recorder::Log;
 
-/// Longer than anything here takes, in real time.
+/// A real-time limit longer than any step of these tests.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct BootstrapFixture {
@@ -38,7 +38,7 @@ impl BootstrapFixture {
         fixture
     }
 
-    /// Starts the loops: one that was never started is never idle.
+    /// Starts the loops: a loop that was never started is never idle.
     fn start(&self) {
         for event_loop in self.group.children() {
             event_loop.submit(|| ()).unwrap().join().unwrap();
@@ -46,10 +46,10 @@ impl BootstrapFixture {
     }
 
     pub(crate) fn first(&self) -> EventLoop {
-        self.group.children().next().expect("at least one")
+        self.group.children().next().expect("the group has a loop")
     }
 
-    /// Until all loops sleep.
+    /// Waits until all loops sleep.
     pub(crate) fn run_until_idle(&self) {
         self.manual.wait_idle();
     }
@@ -62,7 +62,7 @@ impl BootstrapFixture {
         ServerBootstrap::new(&self.group, self.sockets.clone())
     }
 
-    /// Binds a server, and gives the port to connect to.
+    /// Binds a server and returns it with the control of its listener.
     pub(crate) fn bind(&self, server: &ServerBootstrap) -> (Channel, ListenerControl) {
         let channel = server.bind("192.0.2.9:80").join().unwrap();
         self.run_until_idle();
@@ -76,12 +76,12 @@ impl Drop for BootstrapFixture {
         if let Ok(ended) = self.group.shutdown_gracefully(Duration::ZERO, PATIENCE)
             && !std::thread::panicking()
         {
-            ended.wait_timeout(PATIENCE).expect("it terminates");
+            ended.wait_timeout(PATIENCE).expect("the group terminates");
         }
     }
 }
 
-/// Runs a test over both kinds of drivers.
+/// Runs a test over a readiness driver and over a completion driver.
 pub(crate) fn over_both_drivers(test: impl Fn(BootstrapFixture)) {
     for manual in [Manual::readiness(), Manual::completion()] {
         test(BootstrapFixture::new(manual));
@@ -96,21 +96,21 @@ pub(crate) fn secs(n: u64) -> Duration {
     Duration::from_secs(n)
 }
 
-/// What a future that has to be done by now has come to, in words.
+/// Returns the error text of a future that must have failed by now.
 #[track_caller]
 pub(crate) fn failure<T: Send + 'static>(future: PromiseFuture<T>) -> String {
-    assert!(future.is_done(), "it is still open");
-    future.join().err().expect("it failed").to_string()
+    assert!(future.is_done(), "the future is still open");
+    future.join().err().expect("the operation failed").to_string()
 }
 
-/// Knows one name, and answers when it is told to.
+/// A resolver that answers a lookup when the test says so.
 #[derive(Default)]
 pub(crate) struct ManualResolver {
     asked: std::sync::Mutex<Vec<(String, Promise<Vec<Address>>)>>,
 }
 
 impl ManualResolver {
-    /// Answers what was asked first.
+    /// Answers the oldest lookup and returns its name.
     #[track_caller]
     pub(crate) fn answer(&self, addresses: Result<Vec<Address>, Error>) -> String {
         let (name, found) = self.asked.lock().unwrap().remove(0);
@@ -125,7 +125,7 @@ impl Resolver for ManualResolver {
     }
 }
 
-/// Addresses that nobody has.
+/// Returns `n` addresses of the documentation range 192.0.2.0/24, where no host listens.
 pub(crate) fn addresses(n: u8) -> Vec<Address> {
     (1..=n).map(|last| std::net::SocketAddr::from(([192, 0, 2, last], 80)).into()).collect()
 }

@@ -1,4 +1,4 @@
-//! How a channel comes to its loop and is reached there; and corners of its life that were found by trying.
+//! Registration of a channel, calls from other threads, and regressions in its lifecycle.
 
 use std::cell::RefCell;
 use std::io;
@@ -17,7 +17,7 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
-/// Takes everything and says nothing, so that several channels can share a loop.
+/// A transport that discards every write, so that several channels can share a loop.
 struct DiscardingTransport;
 
 impl Transport for DiscardingTransport {
@@ -67,7 +67,7 @@ fn register(
     here.register_with(NewChannel::new(DiscardingTransport), initialiser).unwrap()
 }
 
-/// Does as it is told when an event of the user's comes.
+/// Calls a closure for each user event.
 struct OnEvent<F>(F);
 
 impl<F: FnMut(&Ctx<'_>) + 'static> Handler for OnEvent<F> {
@@ -121,7 +121,7 @@ fn c05_a_panic_closes_the_channel_whose_handler_panicked_and_not_the_one_that_ca
         })
         .unwrap();
     assert!(!first.is_open(), "its handler panicked");
-    assert!(second.is_open(), "it only called");
+    assert!(second.is_open(), "the caller did not panic");
     let names = manual.on_loop(|here| here.with_pipeline(&second, |pipeline| pipeline.names()));
     assert_eq!(names.flatten().unwrap(), ["answers"]);
 }
@@ -170,7 +170,7 @@ fn c07_a_refused_write_from_another_thread_does_not_leave_the_channel_unwritable
     channel.set_room(0);
     channel.on_loop(|channel| channel.send(Bytes::from(vec![0; 70 * 1024])));
     assert!(!channel.channel().is_writable());
-    // Still on its way to the loop when the buffer empties: so much keeps the channel unwritable.
+    // Still queued for the loop when the buffer empties: these bytes keep the channel unwritable.
     let refused = channel.channel().write_and_flush("text".repeat(10 * 1024));
     channel.set_room(usize::MAX);
     assert!(refused.join().is_err(), "a stream takes no text");
@@ -197,7 +197,7 @@ fn c02_a_write_in_on_added_is_sent_once_the_channel_is_active() {
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
 }
 
-/// Says on which thread it lives, and where it was called.
+/// Reports the thread of each of its calls.
 struct ReportsThread {
     not_send: Rc<()>,
     told: mpsc::Sender<(&'static str, ThreadId)>,
@@ -273,7 +273,7 @@ fn l01_a_channel_is_registered_from_any_thread_and_listed_until_it_is_closed() {
     assert!(event_loop.registered_channels().join().unwrap().is_empty());
 }
 
-/// Tells when its transport has gone.
+/// Reports when its transport is dropped.
 struct ReportsDrop(mpsc::Sender<()>);
 
 impl Drop for ReportsDrop {
@@ -290,10 +290,10 @@ fn l01_a_loop_that_is_shut_down_refuses_and_closes_a_channel() {
     let dropped = ReportsDrop(dropped);
     let new = NewChannel::new(DiscardingTransport).initialiser(move |_| {
         drop(dropped);
-        unreachable!("there is no loop to run it")
+        unreachable!("the loop is shut down")
     });
     assert!(group.register(new).join().is_err());
-    gone.try_recv().expect("dropped, and so closed");
+    gone.try_recv().expect("the transport was dropped");
 }
 
 #[test]
@@ -306,8 +306,8 @@ fn l01_an_initialiser_that_fails_closes_the_channel_and_fails_the_registration()
         Ok(())
     });
     let refused = group.register(new).join().unwrap_err().to_string();
-    assert!(refused.contains("already a handler named `here`"), "{refused}");
-    assert_eq!(calls.iter().count(), 0, "what was rolled back was told nothing");
+    assert!(refused.contains("already has a handler named `here`"), "{refused}");
+    assert_eq!(calls.iter().count(), 0, "handlers that were rolled back received no event");
     assert!(group.next().registered_channels().join().unwrap().is_empty());
 }
 
@@ -370,7 +370,7 @@ impl Drop for WritesWhenDropped {
 #[test]
 fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
     let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
-    // Refused by a channel that is not connected.
+    // Refused because the channel is not connected.
     let refused =
         channel.on_loop(|channel| channel.write_and_flush(WritesWhenDropped(channel.clone())));
     assert!(refused.join().is_err());
@@ -413,7 +413,7 @@ fn c02_errors_name_the_cause_of_a_close_for_as_long_as_a_handle_exists() {
     embedded.fail(Error::new("cut"));
     embedded.fail(Error::new("late"));
     embedded.run();
-    assert!(embedded.with_pipeline(|_| ()).is_none(), "the loop has forgotten it");
+    assert!(embedded.with_pipeline(|_| ()).is_none(), "the channel is deregistered");
     type Ask = fn(&Channel) -> waterwheel_channel::ChannelFuture;
     let asks: [(&str, Ask); 7] = [
         ("write", |channel| channel.write(Bytes::from_static(b"late"))),
@@ -428,11 +428,11 @@ fn c02_errors_name_the_cause_of_a_close_for_as_long_as_a_handle_exists() {
         let (here, elsewhere) = (embedded.on_loop(ask), ask(&channel));
         embedded.run();
         for late in [here, elsewhere] {
-            let error = late.join().expect_err("it is closed").to_string();
+            let error = late.join().expect_err("the channel is closed").to_string();
             assert_eq!(error, "the channel is closed: cut", "{what}");
         }
     }
     drop(embedded);
     let error = channel.write(Bytes::from_static(b"later")).join().unwrap_err().to_string();
-    assert_eq!(error, "the channel is closed: cut", "its loop is gone too");
+    assert_eq!(error, "the channel is closed: cut", "the loop is dropped too");
 }

@@ -1,4 +1,4 @@
-//! Groups of channels (C14), under load: many members, many threads.
+//! Channel groups (C14) under load: many members, many threads.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -12,7 +12,7 @@ use waterwheel_channel::{
 
 use crate::support::{PATIENCE, shut_down, threaded_group};
 
-/// Counts what it reads, and tells when all have read so much.
+/// Counts reads and reports when all channels together have made enough.
 struct CountsReads {
     read: Arc<AtomicUsize>,
     enough: usize,
@@ -21,7 +21,7 @@ struct CountsReads {
 
 impl Handler for CountsReads {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        assert_eq!(msg.into_bytes().expect("bytes"), "news");
+        assert_eq!(msg.into_bytes().expect("the message is bytes"), "news");
         if self.read.fetch_add(1, Ordering::Relaxed) + 1 == self.enough {
             let _ = self.told.send(());
         }
@@ -60,7 +60,7 @@ fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     assert_eq!(group.len(), CHANNELS);
     let told = group.write_and_flush(Bytes::from_static(b"news")).join().unwrap();
     assert_eq!((told.len(), told.failures().len()), (CHANNELS, 0));
-    // On a loop: its own are asked at once, the others by a command each.
+    // On a loop: its own channels are written to at once, each other loop receives one command.
     let asked = group.clone();
     let on_loop = loops.next().submit(move || asked.send(Bytes::from_static(b"news")));
     on_loop.unwrap().join().unwrap();
@@ -70,7 +70,7 @@ fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     shut_down(&loops);
 }
 
-/// Adds and closes channels of its own, some at least, until it is told to stop.
+/// Adds and closes channels until `stop` is set; returns how many.
 fn add_and_close_channels(
     loops: &EventLoopGroup,
     group: &ChannelGroup,
@@ -81,7 +81,7 @@ fn add_and_close_channels(
         let (ours, theirs) = transport::pair();
         let (ours, theirs) = (loops.register(ours), loops.register(theirs));
         let (ours, theirs) = (ours.join().unwrap(), theirs.join().unwrap());
-        // Its end comes before, while or after it is added: from here, or from its peer's loop.
+        // The close comes before, during or after the add: from this thread or from the peer's loop.
         if made % 2 == 0 {
             drop(theirs.close());
             group.add(&ours);
@@ -121,7 +121,7 @@ fn c14_concurrent_adds_closes_and_broadcasts_leave_no_member_and_every_broadcast
         let made: usize = comers.into_iter().map(|comer| comer.join().unwrap()).sum();
         assert!(made >= 40, "{made}");
         for outcome in outcomes {
-            outcome.wait_timeout(PATIENCE).expect("it is told");
+            outcome.wait_timeout(PATIENCE).expect("the broadcast completes");
         }
     });
     assert!(group.close().join().unwrap().is_success());

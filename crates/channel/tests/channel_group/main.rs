@@ -1,4 +1,4 @@
-//! Groups of channels (C14).
+//! Channel groups (C14).
 
 #[path = "../local/support.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! Groups of channels (C14), on loops turned by hand.
+//! Channel groups (C14) on manually driven loops.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,10 +12,10 @@ use waterwheel_testkit::loop_suite::blow;
 
 use crate::support::{LocalFixture, Log, RecordingHandler, fresh_name, shut_down, threaded_group};
 
-/// Names, for as many channels as a test needs.
+/// Names of the members of a group.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// A group of so many channels, on the stage's loops in turn; what their peers hear is in the log.
+/// Returns a group of `members` channels on the fixture's loops in turn; their peers log what they read.
 fn group_with_members(
     fixture: &mut LocalFixture,
     log: &Log,
@@ -33,7 +33,7 @@ fn group_with_members(
     (group, members)
 }
 
-/// What the peer of a member has read.
+/// Returns what the peer of a member has read.
 fn received_by(log: &Log, name: &str) -> Vec<String> {
     let all = log.of(name);
     let read = all.iter().filter_map(|entry| entry.strip_prefix("read "));
@@ -84,7 +84,7 @@ fn c14_a_channel_has_left_its_groups_when_its_close_is_reported() {
         let member = fixture.register(0, ours, RecordingHandler::new("member", &Log::default()));
         let group = ChannelGroup::new("room");
         let found = Log::default();
-        // They waited before it was in any group.
+        // These listeners were added before the channel joined any group.
         let (group_with_members, channel, log) = (group.clone(), member.clone(), found.clone());
         member.closed().add_listener(move |_| {
             log.add(format!("closed: {}", group_with_members.contains(&channel)));
@@ -208,7 +208,7 @@ fn c14_unwritable_channels_can_be_left_out() {
         let slow = fixture.register(0, ours, RecordingHandler::new("slow", &Log::default()));
         fixture.register(1, theirs, RecordingHandler::new("a", &log));
         group.add(&slow);
-        // From elsewhere: it counts when it is submitted.
+        // From another thread: the bytes are pending from the submission on.
         for n in 0..5 {
             group.matching(matchers::writable()).send(format!("line {n}"));
         }
@@ -345,7 +345,7 @@ fn c14_closing_a_group_completes_when_its_last_channel_is_closed() {
         assert!(fixture.outcome(closed).unwrap().is_success());
         assert_eq!(all.try_take().unwrap().unwrap().len(), 3);
         assert!(group.is_empty());
-        // Closed once, it takes others all the same.
+        // After `close` the group accepts new members.
         let (ours, _theirs) = transport::pair();
         let next = fixture.register(0, ours, RecordingHandler::new("next", &Log::default()));
         assert!(group.add(&next));
@@ -368,7 +368,7 @@ fn c14_a_group_that_stays_closed_closes_channels_that_are_added() {
         };
         let first = join(fixture);
         assert!(first.is_open(), "it has not been closed yet");
-        // Some of it is not all of it.
+        // Closing the matching members does not close the group.
         let some = group.matching(|_| false).close();
         fixture.outcome(some).unwrap();
         assert!(join(fixture).is_open());

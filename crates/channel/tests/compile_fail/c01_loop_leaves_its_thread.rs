@@ -3,7 +3,7 @@
 use waterwheel_channel::LocalLoop;
 
 fn main() {
-    let here = LocalLoop::current().expect("a loop");
+    let here = LocalLoop::current().expect("the loop can be built");
     let handle = here.handle();
     std::thread::spawn(move || handle.in_event_loop());
     std::thread::spawn(move || here.registered_channels());

@@ -1,4 +1,4 @@
-//! How drains end, and how they never begin.
+//! How drains end, and drains that never begin.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -79,7 +79,7 @@ fn l11_writes_that_were_not_flushed_are_pending_too() {
     assert_eq!(channel.read_outbound::<Bytes>().unwrap().len(), 1000);
 }
 
-/// Weighs nothing.
+/// A message of size zero.
 struct ZeroSized;
 
 impl Message for ZeroSized {}
@@ -102,7 +102,7 @@ fn l11_a_message_of_size_zero_submitted_before_the_drain_is_sent() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     let drained = channel.channel().event_loop().drain(ten_seconds());
-    // Behind the drain, from elsewhere, when nothing is pending yet.
+    // Submitted from another thread after the drain, when nothing is pending yet.
     channel.channel().send(ZeroSized);
     channel.run();
     assert!(channel.read_outbound::<ZeroSized>().is_some());
@@ -229,14 +229,16 @@ fn l11_a_shutdown_before_the_drain_begins_cuts_it_short() {
     fixture.shut_down();
     fixture.run();
     assert_eq!(outcome_of(&drained), Some(Drained::CutShort { channels: 1 }));
-    assert_eq!(log.take(), ["inactive"], "nobody was told: it never began");
+    assert_eq!(log.take(), ["inactive"], "the drain never began");
 }
 
 #[test]
 fn l11_a_loop_that_is_shut_down_is_not_drained() {
     let mut fixture = DrainFixture::new();
     fixture.shut_down();
-    let refused = |fixture: &DrainFixture| fixture.drain().try_get().expect("at once").unwrap_err();
+    let refused = |fixture: &DrainFixture| {
+        fixture.drain().try_get().expect("the future completes at once").unwrap_err()
+    };
     assert!(is::<LoopShutDown>(&refused(&fixture)));
     assert!(!fixture.event_loop().is_draining());
     fixture.run();

@@ -1,4 +1,4 @@
-//! Groups of loops on threads of their own, and guards that go at any moment.
+//! Drains of groups with threads, and guards that are dropped at any moment.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
@@ -15,7 +15,7 @@ use waterwheel_testkit::manual::Manual;
 
 use crate::support::{PATIENCE, SECOND, outcome_of, ten_seconds};
 
-/// Counts what it reads.
+/// Counts its reads.
 struct CountsReads(Arc<AtomicUsize>);
 
 impl Handler for CountsReads {
@@ -26,16 +26,16 @@ impl Handler for CountsReads {
 }
 
 fn group(threads: usize) -> EventLoopGroup {
-    EventLoopGroup::builder(TaskOnly).threads(threads).build().expect("a group")
+    EventLoopGroup::builder(TaskOnly).threads(threads).build().expect("the group can be built")
 }
 
-/// No deadline to speak of: what is lost shows itself as a wait that is too long.
+/// A deadline beyond the test's patience: a lost release shows as a wait that times out.
 fn long_deadline() -> DrainOptions {
     let options = DrainOptions::within(10 * PATIENCE).shutdown(Duration::ZERO, PATIENCE);
-    options.expect("sound options")
+    options.expect("valid options")
 }
 
-/// A channel that is connected to somebody who neither reads nor writes.
+/// A channel connected to a peer that neither reads nor writes.
 struct Connected {
     channel: Channel,
     _peer: NewChannel,
@@ -47,14 +47,14 @@ fn connected(group: &EventLoopGroup) -> Connected {
 }
 
 fn registered(group: &EventLoopGroup, new: NewChannel) -> Channel {
-    group.register(new).join().expect("registered")
+    group.register(new).join().expect("the registration succeeds")
 }
 
 #[track_caller]
 fn wait(drained: &waterwheel_executor::SharedFuture<Drained>, group: &EventLoopGroup) -> Drained {
-    drained.wait_timeout(PATIENCE).expect("it ends");
-    group.termination().wait_timeout(PATIENCE).expect("and then the loops do");
-    outcome_of(drained).expect("it has ended")
+    drained.wait_timeout(PATIENCE).expect("the drain ends");
+    group.termination().wait_timeout(PATIENCE).expect("the loops terminate after the drain");
+    outcome_of(drained).expect("the drain has ended")
 }
 
 #[test]
@@ -85,12 +85,12 @@ fn l11_an_idle_loop_waits_for_the_other_loops_of_its_group() {
     assert_ne!(one.event_loop(), other.event_loop());
     let hold = one.hold();
     let drained = group.drain(long_deadline());
-    // Five times through the other loop's queue: it has looked, and found nothing.
+    // Five tasks through the other loop's queue: that loop has looked and found nothing pending.
     (0..5).for_each(|_| other.event_loop().submit(|| ()).unwrap().join().unwrap());
     assert!(other.event_loop().is_draining() && other.is_open());
     let sent = other.write_and_flush("from the first to the second".to_owned());
     drop(hold);
-    sent.join().expect("it is waited for, though only the other was held");
+    sent.join().expect("the drain waits for this loop although only the other one was held");
     assert_eq!(wait(&drained, &group), Drained::Complete);
 }
 
@@ -134,10 +134,10 @@ fn l11_a_drain_is_carried_out_although_the_last_handle_is_dropped() {
     let (drained, terminated) = (group.drain(long_deadline()), group.termination());
     drop(group);
     let word = "for nobody".to_owned();
-    channel.write_and_flush(word).join().expect("it is still there");
+    channel.write_and_flush(word).join().expect("the channel is open");
     drop(hold);
     terminated.wait_timeout(PATIENCE).unwrap();
-    // A loop that was never started tells of its end elsewhere, and that may come later.
+    // A loop that was never started completes its termination on another thread, perhaps later.
     drained.wait_timeout(PATIENCE).unwrap();
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }
@@ -161,8 +161,8 @@ fn l11_a_drain_asked_for_by_many_at_once_is_one_drain() {
     }
 }
 
-/// Business threads, each with work for channels of all loops, that push and let go while the group is
-/// drained in the middle of it: each message that was submitted under a guard arrives.
+/// Threads push messages to channels of all loops under guards while the group drains: every message submitted
+/// under a guard arrives.
 #[test]
 fn l11_no_message_sent_under_a_guard_is_lost() {
     const CHANNELS: usize = 8;
@@ -184,7 +184,7 @@ fn l11_no_message_sent_under_a_guard_is_lost() {
         let barrier = Arc::new(Barrier::new(3));
         let business = [0, 1].map(|which| {
             let (channels, barrier) = (channels.clone(), barrier.clone());
-            // Held on one loop, sent to all.
+            // Guarded on one loop, sent to channels of all loops.
             let hold = channels[which].hold();
             thread::spawn(move || {
                 barrier.wait();
@@ -198,14 +198,14 @@ fn l11_no_message_sent_under_a_guard_is_lost() {
         let drained = servers.drain(long_deadline());
         business.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(wait(&drained, &servers), Drained::Complete, "round {round}");
-        // They read to the end, and then close.
+        // The clients read to the end of the stream and then close.
         peers.iter().for_each(|peer| peer.closed().wait_timeout(PATIENCE).unwrap());
         assert_eq!(read.load(Ordering::Relaxed), 2 * MESSAGES, "round {round}");
     }
 }
 
-/// A guard that goes at the very moment in which the drain begins, or looks: the loop sleeps without a
-/// limit, and only the release can wake it.
+/// A guard is dropped at the moment the drain begins or checks: the loop sleeps without a timeout, and only
+/// the release can wake it.
 #[test]
 fn l11_no_release_of_a_guard_is_lost() {
     let rounds = if cfg!(debug_assertions) { 300 } else { 20_000 };

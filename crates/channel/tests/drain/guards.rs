@@ -1,4 +1,4 @@
-//! Guards: work in progress elsewhere.
+//! Guards: a drain waits for work in progress on other threads.
 
 use std::sync::mpsc;
 use std::thread;
@@ -67,12 +67,12 @@ fn l11_a_guard_of_a_channel_that_is_closed_holds_nothing() {
     fixture.run();
 }
 
-/// Gives what it reads to another thread, which answers when it likes.
+/// Sends each read with a guard to another thread, which answers later.
 struct HandsOverToThread(mpsc::Sender<(Hold, Msg)>);
 
 impl Handler for HandsOverToThread {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.send((ctx.hold(), msg)).expect("somebody at work");
+        self.0.send((ctx.hold(), msg)).expect("the worker receives it");
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ fn l11_an_answer_written_before_the_guard_is_dropped_is_sent() {
     });
     let mut sent = answering.join().unwrap();
     channel.run();
-    assert!(sent.try_take().expect("it is done").is_ok());
+    assert!(sent.try_take().expect("the write completed").is_ok());
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));
 }

@@ -1,4 +1,4 @@
-//! Drains (L11): a phase before the shutdown in which what was begun is ended.
+//! Drains (L11): the phase before a shutdown in which work in progress finishes.
 
 mod support;
 

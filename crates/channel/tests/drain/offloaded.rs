@@ -1,4 +1,4 @@
-//! Drains of channels whose handlers run elsewhere.
+//! Drains of channels with offloaded handlers.
 
 use bytes::Bytes;
 use waterwheel_channel::{
@@ -9,7 +9,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 use crate::support::{Log, drain, outcome_of};
 
-/// Answers what it reads, swallows what is written empty, and notes that it is told of the drain.
+/// Echoes reads, swallows writes, and logs the drain event.
 struct Answers(Log);
 
 impl RemoteHandler for Answers {
@@ -83,7 +83,7 @@ fn l11_an_executor_that_was_dropped_does_not_hold_a_drain() {
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
     assert_eq!(outcome_of(&drained), None);
-    drop(remote); // Runs what it accepted.
+    drop(remote); // Dropping the executor runs the tasks it accepted.
     channel.run();
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));

@@ -1,4 +1,4 @@
-//! What changes while a loop drains, and what does not.
+//! Behaviour that changes while a loop drains, and behaviour that stays.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! A loop on a virtual clock, its channels, and what they were told.
+//! A loop on a virtual clock, its channels, and a log of their drain events.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,17 +15,17 @@ use waterwheel_testkit::manual::Manual;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
-/// Ten seconds to drain; then as quick a shutdown as there is.
+/// Options with ten seconds to drain, and a shutdown without a quiet period.
 pub(crate) fn ten_seconds() -> DrainOptions {
     let options = DrainOptions::within(10 * SECOND).shutdown(Duration::ZERO, SECOND);
-    options.expect("sound options")
+    options.expect("valid options")
 }
 
-/// A loop driven by hand, by a clock that the test moves.
+/// A manually driven loop on a clock that the test moves.
 pub(crate) struct DrainFixture {
     bench: loop_suite::Bench,
     manual: Manual,
-    /// The other ends: a channel without its peer is closed.
+    /// Kept peers: dropping a peer closes its channel.
     peers: Vec<NewChannel>,
 }
 
@@ -50,7 +50,7 @@ impl DrainFixture {
         self.bench.here(f)
     }
 
-    /// Runs until there is nothing left to do.
+    /// Runs until the loop is idle.
     pub(crate) fn run(&mut self) {
         while !self.bench.hand.is_terminated() {
             self.bench.turn();
@@ -64,11 +64,11 @@ impl DrainFixture {
         self.bench.hand.is_terminated()
     }
 
-    /// Moves the clock, and runs what is due then.
+    /// Moves the clock and runs what is due.
     pub(crate) fn advance(&mut self, by: Duration) {
         self.manual.advance(by);
         self.run();
-        self.run(); // What the first has made due: a timer that sets itself again.
+        self.run(); // Runs work that the first run made due, such as a timer that schedules itself again.
     }
 
     pub(crate) fn turns(&self) -> u64 {
@@ -77,7 +77,7 @@ impl DrainFixture {
 
     pub(crate) fn shut_down(&self) {
         let ended = self.event_loop().shutdown_gracefully(Duration::ZERO, SECOND);
-        drop(ended.expect("a sound shutdown"));
+        drop(ended.expect("valid shutdown times"));
     }
 
     /// Registers a channel with a handler.
@@ -89,10 +89,10 @@ impl DrainFixture {
             })
         });
         self.run();
-        registered.expect("it can be registered")
+        registered.expect("the channel can be registered")
     }
 
-    /// Registers a channel that is connected to somebody who neither reads nor writes.
+    /// Registers a channel connected to a peer that neither reads nor writes.
     pub(crate) fn connected(&mut self, handler: impl Handler) -> Channel {
         let (ours, theirs) = local::pair();
         self.peers.push(theirs);
@@ -105,21 +105,21 @@ impl DrainFixture {
         mut future: PromiseFuture<T>,
     ) -> Result<T, Error> {
         self.run();
-        future.try_take().expect("it has completed")
+        future.try_take().expect("the future has completed")
     }
 }
 
-/// How a drain has ended, if it has.
+/// Returns the outcome of a drain that has ended.
 pub(crate) fn outcome_of(drained: &SharedFuture<Drained>) -> Option<Drained> {
-    drained.try_get().map(|outcome| outcome.expect("it was carried out"))
+    drained.try_get().map(|outcome| outcome.expect("the operation was carried out"))
 }
 
-/// Whether that is what went wrong.
+/// True if the cause of the error is an `E`.
 pub(crate) fn is<E: std::error::Error + 'static>(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Other(cause) if cause.is::<E>())
 }
 
-/// An embedded channel whose network takes nothing.
+/// Returns an embedded channel whose network has no room.
 pub(crate) fn embedded_without_room(handler: impl Handler) -> Embedded {
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("handler", handler)?;
@@ -136,7 +136,7 @@ pub(crate) fn drain(channel: &mut Embedded) -> SharedFuture<Drained> {
     drained
 }
 
-/// What happened, in order.
+/// Log lines in the order of the events.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -150,7 +150,7 @@ impl Log {
     }
 }
 
-/// Writes down what it is told of the drain and of its end, and does something then.
+/// Logs the drain event, reads and `on_inactive`, and calls a closure at the drain event.
 pub(crate) struct RecordsDrain<F = fn(&Ctx<'_>)> {
     pub(crate) log: Log,
     then: F,

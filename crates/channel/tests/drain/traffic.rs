@@ -1,4 +1,4 @@
-//! Drains in the middle of traffic, between loops on threads of their own.
+//! Drains in the middle of traffic, between loops on their own threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use waterwheel_channel::{
 
 use crate::support::PATIENCE;
 
-/// What both sides have counted.
+/// Messages counted by both sides.
 #[derive(Default)]
 struct TrafficCounts {
     answered: AtomicUsize,
@@ -25,7 +25,7 @@ fn add(count: &AtomicUsize) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Answers whatever it reads; told of the drain, it may stop reading.
+/// Answers each read; at the drain event it may switch auto-read off.
 struct Server {
     counts: Arc<TrafficCounts>,
     stops: bool,
@@ -50,7 +50,7 @@ impl Handler for Server {
     }
 }
 
-/// Sends some, and one more for every answer, for as long as it is connected.
+/// Sends some messages, and one more for every answer, while it is connected.
 struct Client(Arc<TrafficCounts>);
 
 impl Handler for Client {
@@ -75,7 +75,7 @@ fn with(new: NewChannel, handler: impl Handler + Send) -> NewChannel {
 }
 
 fn group(threads: usize) -> EventLoopGroup {
-    EventLoopGroup::builder(TaskOnly).threads(threads).build().expect("a group")
+    EventLoopGroup::builder(TaskOnly).threads(threads).build().expect("the group can be built")
 }
 
 #[test]
@@ -88,8 +88,11 @@ fn l11_a_drain_in_the_middle_of_traffic_loses_no_flushed_message() {
             .map(|at| {
                 let (ours, theirs) = local::pair();
                 let server = Server { counts: counts.clone(), stops: at % 2 == 0 };
-                servers.register(with(ours, server)).join().expect("registered");
-                clients.register(with(theirs, Client(counts.clone()))).join().expect("registered")
+                servers.register(with(ours, server)).join().expect("the registration succeeds");
+                clients
+                    .register(with(theirs, Client(counts.clone())))
+                    .join()
+                    .expect("the registration succeeds")
             })
             .collect();
         while counts.answered.load(Ordering::Relaxed) < 50 * (round + 1) {
@@ -97,7 +100,7 @@ fn l11_a_drain_in_the_middle_of_traffic_loses_no_flushed_message() {
         }
         let options = DrainOptions::within(PATIENCE).shutdown(Duration::ZERO, PATIENCE).unwrap();
         let drained = servers.drain(options);
-        servers.termination().wait_timeout(2 * PATIENCE).expect("it ends");
+        servers.termination().wait_timeout(2 * PATIENCE).expect("the drain ends");
         clients.iter().for_each(|client| client.closed().wait_timeout(PATIENCE).unwrap());
         assert_eq!(drained.join().unwrap(), Drained::Complete, "round {round}");
         let [answered, sent, failed, received] =

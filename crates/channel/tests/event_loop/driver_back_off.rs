@@ -1,5 +1,5 @@
-//! A driver in trouble is left alone for longer and longer, and nobody else has to wait for it (L03,
-//! L06). On the virtual clock.
+//! Back-off after failed waits and rebuilds: the driver is left alone for longer and longer while tasks,
+//! timers and futures run on (L03, L06). On the virtual clock.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Turns, and moves the clock, until the driver is asked again: how long it was left alone.
+/// Turns the loop and moves the clock until the driver is called again; returns how long it was left alone.
 fn pause(bench: &mut Bench, manual: &Manual) -> Duration {
     let (waits, before) = (bench.waits(), manual.clock().now());
     bench.turns(3);
@@ -31,7 +31,7 @@ fn pause(bench: &mut Bench, manual: &Manual) -> Duration {
         bench.turns(1);
         let ended = manual.clock().now();
         assert!(ended.since(before) <= millis(1000), "longer than a second");
-        // The turn that ends the pause does not ask the driver; the next does.
+        // The turn that ends the pause does not call the driver; the next turn does.
         bench.turn();
     }
     manual.clock().now().since(before)
@@ -85,7 +85,7 @@ fn l03_tasks_timers_and_futures_are_served_in_a_pause() {
 
 #[test]
 fn l03_other_threads_reach_a_loop_in_a_pause() {
-    // The clock stands still: the pause does not end by itself.
+    // The clock stands still: the pause does not end without another thread.
     let manual = Manual::readiness();
     let faulty = Faulty::new(manual.clone());
     let faults = faulty.faults();
@@ -95,11 +95,11 @@ fn l03_other_threads_reach_a_loop_in_a_pause() {
     let group = builder.build().unwrap();
     for _ in 0..50 {
         let ran = group.submit(|| ()).unwrap();
-        ran.wait_timeout(PATIENCE).expect("a pause is no reason to wait");
+        ran.wait_timeout(PATIENCE).expect("a task does not wait for the pause");
     }
     assert_eq!(faults.calls(DriverCall::Wait), 1);
     let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
-    ended.wait_timeout(PATIENCE).expect("neither has a shutdown");
+    ended.wait_timeout(PATIENCE).expect("a shutdown does not wait for the pause either");
 }
 
 #[test]
@@ -118,7 +118,8 @@ fn l06_pauses_between_repeated_rebuilds_double() {
         let waits = bench.waits();
         while bench.waits() == waits {
             manual.advance(millis(1));
-            // Once the pause has ended a turn of no length looks, and is no premature return.
+            // Once the pause has ended, a turn with a timeout of zero polls the driver and is no premature
+            // return.
             bench.turn();
             let over = bench.here(|here| here.now());
             if over.since(before) >= millis(1 << (storm - 1)) {

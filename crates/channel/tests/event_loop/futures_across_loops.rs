@@ -1,4 +1,4 @@
-//! Corners of futures that need two loops, or a look from outside.
+//! Futures that are moved to another loop, or observed from another thread.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ fn event_loop() -> EventLoop {
     EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap().next()
 }
 
-/// A sleep that has been polled on a loop, and so waits there.
+/// Returns a sleep that was polled on a loop and is registered there.
 fn begun(event_loop: &EventLoop) -> Sleep {
     let (give, given) = mpsc::channel();
     let begin = async move {
@@ -36,7 +36,7 @@ fn begun(event_loop: &EventLoop) -> Sleep {
 fn l15_a_sleep_dropped_on_another_loop_does_not_cancel_a_timer_there() {
     let (here, there) = (event_loop(), event_loop());
     let stray = begun(&here);
-    // The first timer and the first sleeper of each loop have the same names.
+    // The first timer and the first sleeper of each loop have the same ids.
     let slept = there.spawn(sleep(Duration::from_millis(20))).unwrap();
     there.submit(move || drop(stray)).unwrap().join().unwrap();
     slept.wait_timeout(PATIENCE).expect("its timer was left alone");
@@ -62,6 +62,6 @@ fn l15_a_sleep_that_is_awaited_on_another_loop_wakes_there() {
 fn e20_a_loop_shows_the_future_it_polls() {
     let event_loop = event_loop();
     let seen = event_loop.spawn(async { EventLoop::current().and_then(|own| own.running()) });
-    let running = seen.unwrap().join().unwrap().expect("it is doing something");
+    let running = seen.unwrap().join().unwrap().expect("the loop shows what it runs");
     assert_eq!(running.location().unwrap().file(), file!());
 }

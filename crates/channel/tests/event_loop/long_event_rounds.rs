@@ -1,5 +1,5 @@
-//! Rounds of events that are long, or have no end: tasks, timers and a shutdown have their turn all the
-//! same (L03, L05), and a watchdog says what goes on (O02).
+//! Long or endless rounds of events: tasks, timers and a shutdown are not starved (L03, L05), and a watchdog
+//! names the round (O02).
 
 use std::collections::VecDeque;
 use std::io::Result;
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// More than a loop dispatches in one turn.
 const EVENTS: usize = 5000;
 
-/// Gives out events of its first registration: so many in one round, or without end.
+/// Emits events for its first registration: a number of them in one round, or without end.
 struct FloodingDriver {
     inner: Box<dyn Driver>,
     script: Arc<Mutex<FloodScript>>,
@@ -33,7 +33,7 @@ struct FloodingDriver {
 struct FloodScript {
     left: usize,
     is_endless: bool,
-    /// Called before the next event is given out.
+    /// Called before the next event is emitted.
     first: VecDeque<Box<dyn FnOnce() + Send>>,
 }
 
@@ -106,7 +106,7 @@ fn l05_an_endless_round_of_events_does_not_starve_tasks_timers_and_shutdown() {
     let timer = group.next().schedule(Duration::ZERO, || ()).unwrap();
     timer.wait_timeout(PATIENCE).expect("a timer has its turn");
     let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
-    ended.wait_timeout(PATIENCE).expect("it shuts down");
+    ended.wait_timeout(PATIENCE).expect("the group shuts down");
 }
 
 #[test]
@@ -133,12 +133,12 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     let foreign = Foreign::new(Arc::new(()), end);
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
     script.lock().unwrap().left = EVENTS;
-    group.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("it is awake");
-    reports.recv_timeout(PATIENCE).expect("all events");
+    group.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("the loop is awake");
+    reports.recv_timeout(PATIENCE).expect("all events arrive");
     let when = when.load(Ordering::Relaxed);
     assert!(when > 0 && when < EVENTS, "the task ran after {when} of {EVENTS} events");
     let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
-    ended.wait_timeout(PATIENCE).expect("it shuts down");
+    ended.wait_timeout(PATIENCE).expect("the group shuts down");
 }
 
 #[test]
@@ -156,7 +156,8 @@ fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     let inside = reports.clone();
     let hold = move || tell.send(inside.next(is_round)).unwrap();
     script.lock().unwrap().first.push_back(Box::new(hold));
-    // A task may be run in the turn that goes on, and the loop sleep after it: until a round begins there is another.
+    // A task may run in the current turn and the loop sleep after it: tasks are submitted until a round
+    // begins.
     let glance = Duration::from_millis(10);
     let slow = (0..PATIENCE.as_millis() / glance.as_millis()).find_map(|_| {
         drop(group.submit(|| ()));

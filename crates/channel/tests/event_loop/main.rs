@@ -1,5 +1,5 @@
-//! The event loop: its turns, timers, futures, metrics, watchdog and end. The loops' suite of the testkit
-//! has more, over every driver.
+//! The event loop: its turns, timers, futures, metrics, watchdog and shutdown. The testkit's loop suite has
+//! more, over every driver.
 
 mod panicking_driver;
 #[path = "../../../../support/slow_reports.rs"]

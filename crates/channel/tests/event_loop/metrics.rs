@@ -1,4 +1,4 @@
-//! What a loop counts (O01), in scripted scenes on the virtual clock; and that it idles (E10).
+//! Loop metrics (O01) in scripted steps on the virtual clock; idle loops make no turns (E10).
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -26,13 +26,13 @@ fn o01_every_counter_moves_as_described() {
     assert_eq!((expected.turns, expected.time_waiting), (0, Duration::ZERO));
     let clock = manual.clock();
 
-    // Nothing at all.
+    // A turn without work.
     bench.turn();
     expected.turns += 1;
     expected.lag[0] += 1;
     assert_eq!(bench.metrics(), expected);
 
-    // A wait that a limit ends.
+    // A wait that ends at its timeout.
     bench.hand.turn(Some(millis(4)));
     expected.turns += 1;
     expected.lag[0] += 1;
@@ -81,7 +81,7 @@ fn o01_every_counter_moves_as_described() {
     expected.lag[0] += 1;
     assert_eq!(bench.metrics(), expected);
 
-    // A timer, slept towards.
+    // A wait that ends at a timer's deadline.
     let rang = bench.here(|here| here.handle().schedule(millis(7), || ()).unwrap());
     bench.turn();
     expected.turns += 1;
@@ -124,7 +124,7 @@ fn o01_every_counter_moves_as_described() {
     assert_eq!(elsewhere, expected, "any thread may look");
 }
 
-/// Has a timer as long as it is there.
+/// Holds a timer until it is removed.
 struct HoldsTimer;
 
 impl Handler for HoldsTimer {
@@ -157,7 +157,7 @@ fn o01_a_wake_up_by_a_task_is_counted() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let group = EventLoopGroup::builder(manual.clone()).threads(1).build().unwrap();
         let event_loop = group.next();
-        event_loop.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("it runs");
+        event_loop.submit(|| ()).unwrap().wait_timeout(PATIENCE).expect("the task runs");
         manual.wait_idle();
         let before = event_loop.metrics();
         for _ in 0..10 {
@@ -179,7 +179,7 @@ fn e10_an_idle_loop_makes_no_turn() {
         let handler = on_ready(|(): &(), _, _| Ok(()));
         let foreign = Foreign::new(Arc::new(()), end);
         let registered = group.next().register_foreign(foreign, Interest::READABLE, handler);
-        registered.wait_timeout(PATIENCE).expect("it is registered");
+        registered.wait_timeout(PATIENCE).expect("the registration completes");
         manual.wait_idle();
         let (turns, counts) = (group.next().metrics().turns, manual.counts());
         manual.advance(Duration::from_secs(3600));
@@ -204,7 +204,7 @@ fn e10_only_an_earlier_timer_wakes_a_sleeping_loop() {
     for (at, timer) in [(40, earlier), (50, first), (60, later)] {
         assert!(!timer.is_done());
         manual.advance_to(waterwheel_executor::Nanos(0).plus(millis(at)));
-        timer.wait_timeout(PATIENCE).expect("it is due");
+        timer.wait_timeout(PATIENCE).expect("the timer fires");
         manual.wait_idle();
     }
     let counts = manual.counts();

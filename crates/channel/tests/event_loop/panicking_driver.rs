@@ -1,4 +1,4 @@
-//! A driver that panics: a defect of a driver's own, as no loop is meant to meet it.
+//! A driver whose `wait` panics: a defect that no driver should have.
 
 use std::io;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use waterwheel_executor::Nanos;
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::loop_suite::blow;
 
-/// Opens drivers that panic in their next wait once they are struck.
+/// Opens drivers whose next wait panics once the switch is set.
 pub(crate) struct PanickingDriverFactory<O> {
     inner: O,
     switch: PanicSwitch,

@@ -1,4 +1,4 @@
-//! Corners that hostile programs have found: each was a hang, an abort or a loss once.
+//! Regressions: each case was once a hang, an abort or a lost value.
 
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -25,16 +25,16 @@ fn manual_loop() -> ManualEventLoop {
     EventLoopGroup::builder(TaskOnly).build_manual().unwrap()
 }
 
-/// ObservesNumber at a number without any lock, and says which it has seen last.
+/// Reads a number without a lock and publishes the last one it saw.
 struct ObservesNumber {
     shared: Arc<Shared>,
     extra: u32,
-    /// Polled before it, and keeps the core busy storing.
+    /// Wakes the future that is polled first and keeps the core busy storing.
     filler: Waker,
 }
 
-/// Fills the core's store buffer with lines that are in no cache: what the loop stores after it is
-/// seen late by others.
+/// Fills the core's store buffer with lines that are in no cache: other cores see the loop's later stores
+/// late.
 struct FillsStoreBuffer {
     memory: Vec<AtomicU64>,
     random: u64,
@@ -63,7 +63,7 @@ fn wait_until_set(waker: &OnceLock<Waker>) -> &Waker {
     while waker.get().is_none() {
         std::thread::yield_now();
     }
-    waker.get().expect("it is set")
+    waker.get().expect("the waker is set")
 }
 
 #[derive(Default)]
@@ -84,7 +84,7 @@ impl Future for ObservesNumber {
         }
         if number != self.shared.seen.load(Ordering::Relaxed) {
             self.shared.seen.store(number, Ordering::Release);
-            self.extra = 2; // Polls that nobody asked for, for the next wake to run into.
+            self.extra = 2; // Extra polls for the next wake to race with.
         }
         if self.extra > 0 {
             self.extra -= 1;
@@ -106,7 +106,7 @@ fn l15_a_wake_that_races_with_a_poll_is_not_lost() {
     let looks =
         event_loop.spawn(ObservesNumber { shared: shared.clone(), extra: 0, filler }).unwrap();
     let waker = wait_until_set(&shared.waker);
-    // For all rounds together: a busy machine has its time, a lost wake waits for ever.
+    // One limit for all rounds: a busy machine may be slow, a lost wake waits for ever.
     let late = event_loop.schedule(6 * PATIENCE, || ()).unwrap();
     let mut random = 12_345;
     for round in 1..=ROUNDS {
@@ -168,7 +168,7 @@ fn l15_a_sleep_dropped_off_its_loop_cancels_its_timer() {
         }
     };
     event_loop.spawn(begin).unwrap().wait_timeout(PATIENCE).unwrap();
-    // Timers are counted at the end of a pass: a few of them may have to go by.
+    // Timers are counted at the end of a turn: several turns may be needed.
     let comes_to = |timers| {
         (0..1000).any(|_| {
             event_loop.submit(|| ()).unwrap().join().unwrap();
@@ -180,7 +180,7 @@ fn l15_a_sleep_dropped_off_its_loop_cancels_its_timer() {
     assert!(comes_to(0));
 }
 
-/// Panics when it is dropped, after it was ready.
+/// Panics when it is dropped after it was ready.
 struct PanicsWhenDropped(bool);
 
 impl Future for PanicsWhenDropped {
@@ -205,7 +205,7 @@ fn e12_a_future_whose_destructor_panics_still_delivers_its_value() {
     event_loop.submit(|| ()).unwrap().join().unwrap();
 }
 
-/// Spawns itself anew whenever it is dropped.
+/// Spawns itself again whenever it is dropped.
 struct RespawnsWhenDropped(LocalLoop, Rc<Cell<u32>>);
 
 impl Future for RespawnsWhenDropped {

@@ -1,4 +1,4 @@
-//! How loops end (L10, L14, E16): what is in flight, in which order things go, and loops that die.
+//! How loops end (L10, L14, E16): operations in flight, the order of destruction, and drivers that panic.
 
 use std::future::pending;
 use std::io::ErrorKind as IoErrorKind;
@@ -18,7 +18,7 @@ use crate::panicking_driver::PanickingDriverFactory;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What happened, in order.
+/// Log lines in the order of the events.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -32,7 +32,7 @@ impl Log {
     }
 }
 
-/// A handler that notes its end, and whether its source is closed by then.
+/// A foreign handler that logs its unregistration and whether its source is closed by then.
 struct LogsUnregistration(Log, ForeignSource);
 
 impl ForeignHandler<()> for LogsUnregistration {
@@ -51,7 +51,7 @@ fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, LogsUnregistration, Fore
     (Foreign::new(Arc::new(()), end), LogsUnregistration(log.clone(), source.clone()), source)
 }
 
-/// Notes that it was dropped, and whether on its loop and after its driver.
+/// Logs its drop, and whether that was on its loop and after the driver was closed.
 struct LogsDrop {
     what: &'static str,
     log: Log,
@@ -165,7 +165,7 @@ fn e16_a_loop_whose_driver_panics_terminates_in_order() {
     let event_loop = group.next();
     let (foreign, handler, source) = watched(&manual, &log);
     let registered = event_loop.register_foreign(foreign, Interest::READABLE, handler);
-    registered.wait_timeout(PATIENCE).expect("it is registered");
+    registered.wait_timeout(PATIENCE).expect("the registration completes");
     let noted =
         LogsDrop { what: "future", log: log.clone(), event_loop: event_loop.clone(), source };
     let kept = event_loop.spawn(async move {

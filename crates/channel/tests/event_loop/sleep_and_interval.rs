@@ -1,4 +1,4 @@
-//! Sleeps to the nanosecond and intervals that are late (L15), on the virtual clock.
+//! Sleeps exact to the nanosecond, and intervals that miss ticks (L15), on the virtual clock.
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -16,7 +16,8 @@ fn millis(n: u64) -> Duration {
 
 type Times = Rc<RefCell<Vec<u64>>>;
 
-/// When five ticks were due and when they came, of an interval of 10 ms whose loop is busy until 35 ms.
+/// Returns when five ticks of a 10 ms interval were due and when they came, on a loop that is busy until 35
+/// ms.
 fn ticks(missed: MissedTicks) -> (Vec<u64>, Vec<u64>) {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);

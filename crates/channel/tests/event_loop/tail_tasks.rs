@@ -1,4 +1,4 @@
-//! Tail tasks, turn by turn. The loops' suite has more of them, over every driver.
+//! Tail tasks, turn by turn. The testkit's loop suite has more, over every driver.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use waterwheel_channel::{EventLoopGroup, ManualEventLoop};
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
-/// What ran, in order.
+/// Names of the tasks in the order in which they ran.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<&'static str>>>);
 

@@ -1,4 +1,4 @@
-//! How a loop divides its time (L04), on the virtual clock: I/O and tasks take the time they say.
+//! How a loop divides its time between I/O and tasks (L04), on the virtual clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use waterwheel_testkit::manual::Manual;
 const MICRO: Duration = Duration::from_micros(1);
 const QUEUED: usize = 5000;
 
-/// How many tasks of one microsecond run in a turn whose I/O took this long.
+/// Returns how many tasks of one microsecond run in a turn whose I/O took `io`.
 fn tasks_after(
     io: Option<Duration>,
     how: impl FnOnce(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
@@ -37,7 +37,7 @@ fn tasks_after(
     bench.metrics().tasks
 }
 
-/// So many batches of 64 begin before this much time has passed.
+/// Returns the number of tasks in the batches of 64 that begin within `micros` microseconds.
 fn batches(micros: u64) -> u64 {
     micros.div_ceil(64) * 64
 }

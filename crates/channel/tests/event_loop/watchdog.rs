@@ -1,7 +1,7 @@
-//! O02: what holds an event loop beyond a limit is named while it still does: which handler of which
-//! channel, and what it was called for.
+//! O02: the watchdog names the call that holds an event loop beyond the limit while it still runs: the
+//! handler, its channel and the method.
 //!
-//! What is slow in here waits for the watchdog to tell of it: it cannot have been told of too late.
+//! Slow code in these tests waits for the watchdog's report, so that no report can come too late.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -29,7 +29,7 @@ fn embedded(
     channel
 }
 
-/// A call of a handler, while it runs.
+/// Matches reports of a handler's method that still runs.
 fn handler_call(name: &'static str, method: &'static str) -> impl Fn(&SlowWork) -> bool {
     move |work| {
         let site = work.activity.call_site.as_ref();
@@ -68,7 +68,7 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
     assert!(metrics.slow_works >= 1 && metrics.longest_hold >= LIMIT);
 }
 
-/// Passes reads on, and is slow before or after.
+/// Passes reads on and is slow before or after that.
 struct Slow {
     reports: SlowReports,
     name: &'static str,
@@ -269,7 +269,7 @@ fn o02_futures_and_callbacks_are_named() {
     assert_eq!(slow.activity.origin.location().unwrap().file(), file!());
 }
 
-/// A remote handler that is slow to read.
+/// A remote handler with a slow `on_read`.
 struct SlowRemoteHandler(SlowReports, mpsc::Sender<SlowWork>);
 
 impl RemoteHandler for SlowRemoteHandler {
@@ -293,7 +293,7 @@ fn o02_an_offloaded_handler_is_named_on_its_executor() {
     let mut channel = Embedded::new(make).unwrap();
     channel.run();
     channel.write_inbound(Bytes::from_static(b"hello"));
-    // The loop is turned by hand: what the executor sends back waits for it.
+    // The loop is driven manually: events that the executor sends back wait for it.
     let turned = (0..10_000).find_map(|_| {
         channel.run();
         slow.recv_timeout(Duration::from_millis(2)).ok()

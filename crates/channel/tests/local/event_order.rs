@@ -1,4 +1,4 @@
-//! The order of what happens to the two ends of a local connection (C02, C04, C05, C06).
+//! The order of events at the two ends of a local connection (C02, C04, C05, C06).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -27,7 +27,7 @@ fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_ord
         let accept =
             RecordingHandler::new("server", &log).on_read(accept_with(accepted, Some(other)));
         let server = fixture.register(0, NewChannel::new(Listener::new()), accept);
-        // From outside: whoever asks on the loop hears of it when the call returns.
+        // From another thread: on the loop the outcome is known when the call returns.
         log.note("server: bound", server.bind(Address::local(name.as_str())));
         let client = NewChannel::new(Connection::new());
         let client = fixture.register(0, client, RecordingHandler::new("client", &log));
@@ -48,7 +48,7 @@ fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_ord
                 "registered",
                 "bound",
                 "active",
-                "read waterwheel_channel::channel::handle::new_channel::NewChannel",
+                &*format!("read {}", std::any::type_name::<NewChannel>()),
                 "read complete",
                 "closed",
                 "inactive",
@@ -153,7 +153,7 @@ fn c05_a_close_in_the_listener_of_a_write_is_seen_after_the_data() {
         let closes = a.clone();
         fixture.on(0, |_| {
             a.write_and_flush(text("last")).on_complete(move |result| {
-                result.expect("it was written");
+                result.expect("the write succeeds");
                 drop(closes.close());
             });
         });
@@ -186,10 +186,10 @@ fn c05_writing_to_a_closed_peer_fails_and_closes_the_channel() {
         let log = Log::default();
         let (a, b) =
             fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
-        // Not reading, it does not learn from the end of the stream.
+        // A channel that does not read does not see the end of the stream.
         fixture.on(0, |_| a.set_auto_read(false));
         fixture.outcome(b.close()).unwrap();
-        assert!(a.is_active(), "it has not looked");
+        assert!(a.is_active(), "the channel has not read");
         let error = fixture.outcome(a.write_and_flush(text("too late"))).unwrap_err();
         assert_eq!(error.to_string(), "the channel is closed: the peer has closed the connection");
         assert!(!a.is_open());

@@ -1,4 +1,4 @@
-//! How much flows between two local channels, and when it stops (C07, C09).
+//! Flow control between two local channels (C07, C09).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use waterwheel_testkit::loop_suite::blow;
 
 use crate::support::{LocalFixture, Log, RecordingHandler};
 
-/// The size of the messages in here: it divides the bytes that may be queued.
+/// The size of each message: a divisor of `QUEUED_BYTES`.
 const SIZE: usize = 1024;
 
 fn payload() -> Bytes {
@@ -23,7 +23,7 @@ fn without_auto_read() -> ChannelOptions {
     ChannelOptions { auto_read: false, ..ChannelOptions::default() }
 }
 
-/// Two ends, of which the second does not read by itself.
+/// Registers two ends of a connection, the second without auto-read.
 fn pair_with_idle_reader(
     fixture: &mut LocalFixture,
     log: &Log,
@@ -34,7 +34,7 @@ fn pair_with_idle_reader(
     (a, fixture.register(1, b.options(options), RecordingHandler::new("b", log)))
 }
 
-/// Counts how many of it are alive.
+/// A message that counts its live instances.
 struct Counted(Arc<AtomicUsize>, usize);
 
 impl Counted {
@@ -150,8 +150,8 @@ fn c07_a_waiting_writer_is_closed_with_its_peer() {
             fixture.on(0, |_| (0..full).for_each(|_| a.send(payload())));
             log.note("a: wrote", a.write_and_flush(payload()));
             fixture.run();
-            assert_eq!(log.of("a")[3..], [""; 0], "it waits");
-            // The last words of the one that closes are heard by one that reads.
+            assert_eq!(log.of("a")[3..], [""; 0], "the write waits");
+            // A channel that reads receives the last messages of a peer that closes.
             b.send("last words".to_owned());
             fixture.outcome(b.close()).unwrap();
             assert!(!a.is_open());
@@ -176,7 +176,7 @@ fn c07_a_waiting_writer_resumes_after_it_is_registered_again() {
         fixture.outcome(a.deregister()).unwrap();
         b.set_auto_read(true);
         fixture.run();
-        assert_eq!(a.pending_bytes(), SIZE, "nobody could tell it");
+        assert_eq!(a.pending_bytes(), SIZE, "the deregistered writer is not notified");
         fixture.outcome(a.register()).unwrap();
         assert_eq!(a.pending_bytes(), 0);
         assert_eq!(log.count("b: read bytes::bytes::Bytes"), full + 1);
@@ -189,7 +189,7 @@ fn c07_unread_messages_are_dropped_with_the_reader_on_its_loop() {
     impl Message for LogsDrop {}
     impl Drop for LogsDrop {
         fn drop(&mut self) {
-            // It may call the channel that is being closed: nothing is locked, nothing borrowed.
+            // The destructor may call the channel that is being closed: nothing is locked or borrowed.
             self.1.set_auto_read(false);
             self.1.send("from a destructor".to_owned());
             let (here, open) = (self.1.in_event_loop(), self.1.is_open());
@@ -336,7 +336,7 @@ fn c09_two_flooded_channels_of_one_loop_alternate() {
             ends.push((a, b));
         }
         log.take();
-        // In one call into a channel: what it leaves behind is done when both read.
+        // Inside one call into a channel: the deferred work runs once both channels read.
         let readers: Vec<_> = ends.iter().map(|(_, b)| b.clone()).collect();
         let begin = || readers.iter().for_each(|b| b.set_auto_read(true));
         fixture.bench(1).here(|here| here.with_pipeline(&readers[0], |_| begin()));

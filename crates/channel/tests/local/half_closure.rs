@@ -1,4 +1,4 @@
-//! Local channels that are closed in one direction (C10).
+//! Half-closure of local channels (C10).
 
 use bytes::Bytes;
 use waterwheel_channel::local::{self as transport, Connection, QUEUED_BYTES};
@@ -6,17 +6,17 @@ use waterwheel_channel::{Channel, ChannelOptions, NewChannel};
 
 use crate::support::{LocalFixture, Log, RecordingHandler};
 
-/// What is told of a registered and active channel before anything happens to it.
+/// Number of log lines of a channel that was added, registered and activated.
 const OPENING_EVENTS: usize = 3;
 
-/// What is told of it at the end.
+/// Log lines of a channel that is closed.
 const CLOSING_EVENTS: [&str; 3] = ["inactive", "unregistered", "removed"];
 
 fn half_closure_options() -> ChannelOptions {
     ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() }
 }
 
-/// Two ends that stay open when the other one has finished; the second reads if it is to.
+/// Registers two ends with half-closure enabled, the second with or without auto-read.
 fn half_closable_pair(
     fixture: &mut LocalFixture,
     log: &Log,
@@ -66,7 +66,7 @@ fn c10_the_end_of_the_stream_closes_a_peer_without_half_closure() {
             a.send("last".to_owned());
             drop(a.shutdown_output());
         });
-        assert!(!b.is_open() && !a.is_open(), "the one closes, and so the other one");
+        assert!(!b.is_open() && !a.is_open(), "each end closes the other");
         assert_eq!(
             log.of("b")[OPENING_EVENTS..],
             [&["read last", "read complete"][..], &CLOSING_EVENTS].concat()
@@ -128,7 +128,7 @@ fn c10_a_waiting_writer_fails_when_its_half_closed_peer_closes() {
         fixture.on(0, |_| a.send(block.clone()));
         log.note("a: wrote", a.write_and_flush(block));
         fixture.run();
-        assert_eq!(log.of("a")[OPENING_EVENTS + 1..], [""; 0], "it waits");
+        assert_eq!(log.of("a")[OPENING_EVENTS + 1..], [""; 0], "the write waits");
         fixture.outcome(b.close()).unwrap();
         let broken = "wrote failed: the channel is closed: the peer has closed the connection";
         assert_eq!(log.of("a")[OPENING_EVENTS + 1..], [&[broken][..], &CLOSING_EVENTS].concat());

@@ -1,4 +1,4 @@
-//! Names, backlogs and connecting within the process (C13, C02).
+//! Names, backlogs and connects of local channels (C13, C02).
 
 use std::io;
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ fn client(fixture: &mut LocalFixture, at: usize, log: &Log) -> Channel {
     fixture.register(at, NewChannel::new(Connection::new()), RecordingHandler::new("client", log))
 }
 
-/// A server that does not accept by itself.
+/// Registers a server without auto-read, which accepts only on request.
 fn server_without_auto_read(fixture: &mut LocalFixture, listener: Listener, log: &Log) -> Channel {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     fixture.register(
@@ -188,7 +188,7 @@ fn c13_an_accepted_channel_knows_its_addresses_and_its_server() {
         fixture.outcome(client.connect(target)).unwrap();
         let listed = fixture.outcome(other.registered_channels()).unwrap();
         let accepted = listed.iter().find(|channel| channel.parent() == Some(&server));
-        let accepted = accepted.expect("it was accepted");
+        let accepted = accepted.expect("a channel was accepted");
         assert_eq!(accepted.local_address(), Some(Address::local(name.as_str())));
         assert_eq!(accepted.peer_address(), Some(Address::local("somewhere")));
         assert_eq!(client.local_address(), accepted.peer_address());
@@ -204,7 +204,7 @@ fn c13_a_server_cannot_be_written_to() {
         let server = fixture.register(0, server, RecordingHandler::new("server", &log));
         let error = fixture.outcome(server.write_and_flush("hello".to_owned())).unwrap_err();
         assert!(error.to_string().contains("cannot be written"), "{error}");
-        assert!(server.is_active(), "and that is all");
+        assert!(server.is_active(), "the failed write has no other effect");
     });
 }
 
@@ -221,7 +221,7 @@ fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
             let client = client(fixture, 1, &log);
             fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         }
-        let accepted = "read waterwheel_channel::channel::handle::new_channel::NewChannel";
+        let accepted = &*format!("read {}", std::any::type_name::<NewChannel>());
         assert_eq!(log.of("server")[3..], [""; 0], "not before it is asked for");
         server.read();
         fixture.run();
@@ -243,7 +243,7 @@ fn c04_a_deregistered_server_accepts_nothing_until_it_is_registered_again() {
         let client = client(fixture, 1, &log);
         fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         assert_eq!(log.of("server").last().unwrap(), "unregistered");
-        assert!(client.is_active(), "it waits");
+        assert!(client.is_active(), "the write waits");
         fixture.outcome(server.register()).unwrap();
         assert_eq!(log.of("server").last().unwrap(), "read complete", "{:?}", log.of("server"));
     });

@@ -1,4 +1,4 @@
-//! Registering channels with loops (L01), with local ones for channels.
+//! Registration of channels with loops (L01), on local channels.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn l01_the_future_gives_the_channel_once_its_pipeline_is_complete() {
         assert!(!registered.is_done(), "nothing happens but on the loop");
         let (told, event_loop) = (log.clone(), fixture.event_loop(0));
         registered.on_complete(move |channel| {
-            let channel = channel.expect("it is registered");
+            let channel = channel.expect("the registration completes");
             told.add(format!("the promise, registered {}", channel.is_registered()));
             assert_eq!(channel.event_loop(), event_loop);
         });
@@ -46,7 +46,7 @@ fn l01_a_registration_on_the_loop_completes_at_once() {
         let bench = fixture.bench(0);
         let event_loop = bench.event_loop();
         let mut registered = bench.here(|_| event_loop.register(recorded(one, "a", &log)));
-        let channel = registered.try_take().expect("done").expect("registered");
+        let channel = registered.try_take().expect("done").expect("the registration succeeds");
         assert!(channel.is_active());
         assert_eq!(log.take(), ["a: added", "a: registered", "a: active"]);
         assert_eq!(bench.metrics().queue_depth, 0, "no command");
@@ -82,7 +82,7 @@ fn l01_registered_channels_lists_the_channels_of_the_loop_now() {
         assert_eq!(fixture.outcome(event_loop.registered_channels()).unwrap(), both);
         fixture.outcome(a.close()).unwrap();
         assert_eq!(fixture.outcome(event_loop.registered_channels()).unwrap(), []);
-        assert!(!b.is_open(), "with its peer");
+        assert!(!b.is_open(), "the channel is closed with its peer");
     });
 }
 

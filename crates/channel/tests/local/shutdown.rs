@@ -1,4 +1,4 @@
-//! What becomes of local channels when their loop shuts down (L10).
+//! Local channels when their loop shuts down (L10).
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn l10_a_shutdown_closes_all_channels_at_its_start() {
             drop(a.write_and_flush("flushed before".to_owned()));
             log.note("a: wrote", a.write("never flushed".to_owned()));
         });
-        // Long enough for the channels to be told before the loop is over.
+        // A quiet period long enough for the channels to be closed before the loop ends.
         let quiet = Duration::from_secs(3600);
         drop(fixture.event_loop(0).shutdown_gracefully(quiet, quiet).unwrap());
         for _ in 0..10 {
@@ -60,7 +60,7 @@ fn l10_each_operation_pending_at_a_shutdown_completes_once() {
         fixture.run();
         let entries = log.take();
         for what in ["connected", "wrote", "closed"] {
-            // They came before the channels were closed, and after the shutdown was asked for.
+            // The calls came after the shutdown was requested and before the channels were closed.
             let told = entries.iter().filter(|entry| entry.starts_with(what)).count();
             assert_eq!(told, 1, "{what}: {entries:?}");
         }

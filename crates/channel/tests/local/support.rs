@@ -1,4 +1,4 @@
-//! What the tests of local channels have in common: loops by hand, and handlers that take notes.
+//! Shared by the tests of local channels: manually driven loops and recording handlers.
 #![allow(dead_code, reason = "no file of tests needs all of it")]
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,13 +16,13 @@ use waterwheel_testkit::manual::Manual;
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// One or two loops, turned by the test.
+/// One or two event loops driven by the test.
 pub(crate) struct LocalFixture {
     benches: Vec<Bench>,
 }
 
 impl LocalFixture {
-    /// Plays a scene on one loop and on two, over each driver.
+    /// Runs a test on one loop and on two, over each driver.
     pub(crate) fn on_one_and_two_loops(test: impl Fn(&mut LocalFixture)) {
         let drivers: [&dyn OpenDriver; 2] = [&TaskOnly, &Manual::readiness()];
         for driver in drivers {
@@ -47,21 +47,21 @@ impl LocalFixture {
         self.benches.len() > 1
     }
 
-    /// Calls `f` on a loop, then lets all of them run.
+    /// Calls `f` on a loop, then runs all loops.
     pub(crate) fn on<R>(&mut self, at: usize, f: impl FnOnce(&LocalLoop) -> R) -> R {
         let result = self.bench(at).here(f);
         self.run();
         result
     }
 
-    /// One turn of every loop.
+    /// Turns every loop once.
     pub(crate) fn turn(&mut self) {
         for bench in self.benches.iter_mut().filter(|bench| !bench.hand.is_terminated()) {
             bench.turn();
         }
     }
 
-    /// Lets all loops run until there is nothing left to do.
+    /// Runs all loops until they are idle.
     pub(crate) fn run(&mut self) {
         for _ in 0..1_000_000 {
             self.turn();
@@ -69,10 +69,10 @@ impl LocalFixture {
                 return;
             }
         }
-        panic!("the loops go on for ever");
+        panic!("the loops never become idle");
     }
 
-    /// Registers a channel with a handler that takes notes.
+    /// Registers a channel with a recording handler.
     pub(crate) fn register(
         &mut self,
         at: usize,
@@ -85,10 +85,10 @@ impl LocalFixture {
                 Ok(())
             })
         });
-        registered.expect("it can be registered")
+        registered.expect("the channel can be registered")
     }
 
-    /// The ends of a connection, on the first and on the last loop.
+    /// Registers the two ends of a connection, on the first and on the last loop.
     pub(crate) fn pair(
         &mut self,
         one: RecordingHandler,
@@ -98,14 +98,14 @@ impl LocalFixture {
         (self.register(0, a, one), self.register(1, b, other))
     }
 
-    /// Lets all loops run, and takes what has come of it.
+    /// Runs all loops and takes the outcome of a future.
     #[track_caller]
     pub(crate) fn outcome<T: Send + 'static>(
         &mut self,
         mut future: PromiseFuture<T>,
     ) -> Result<T, Error> {
         self.run();
-        future.try_take().expect("it has completed")
+        future.try_take().expect("the future has completed")
     }
 
     #[track_caller]
@@ -114,13 +114,13 @@ impl LocalFixture {
     }
 }
 
-/// A name that no other test has.
+/// Returns a name that no other test uses.
 pub(crate) fn fresh_name(what: &str) -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     format!("{what}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What happened, in order.
+/// Log lines in the order of the events.
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -133,7 +133,7 @@ impl Log {
         std::mem::take(&mut self.0.lock().unwrap())
     }
 
-    /// Those of one, without its name.
+    /// Returns the lines of one handler, without its name.
     pub(crate) fn of(&self, who: &str) -> Vec<String> {
         let prefix = format!("{who}: ");
         let log = self.0.lock().unwrap();
@@ -144,7 +144,7 @@ impl Log {
         self.0.lock().unwrap().iter().filter(|found| *found == entry).count()
     }
 
-    /// Notes what a future gives.
+    /// Logs the outcome of a future.
     pub(crate) fn note<T: Send + 'static>(&self, what: &str, future: PromiseFuture<T>) {
         let (log, what) = (self.clone(), what.to_owned());
         future.on_complete(move |result| match result {
@@ -156,7 +156,7 @@ impl Log {
 
 type OnRead = Box<dyn FnMut(&Ctx<'_>, Msg) -> HandlerResult>;
 
-/// The last handler of a pipeline: notes all that happens.
+/// The last handler of a pipeline: logs every event.
 pub(crate) struct RecordingHandler {
     who: &'static str,
     log: Log,
@@ -168,7 +168,7 @@ impl RecordingHandler {
         Self { who, log: log.clone(), on_read: None }
     }
 
-    /// Does this with what it reads.
+    /// Sets the closure that receives each message read.
     pub(crate) fn on_read(
         mut self,
         on_read: impl FnMut(&Ctx<'_>, Msg) -> HandlerResult + 'static,
@@ -182,7 +182,7 @@ impl RecordingHandler {
     }
 }
 
-/// Registers what it reads with this loop, with a handler made by `made`.
+/// Returns an `on_read` that registers accepted channels with a loop and a handler made by `made`.
 pub(crate) fn accept_with(
     made: impl Fn() -> RecordingHandler + Send + Clone + 'static,
     on: Option<EventLoop>,
@@ -262,14 +262,14 @@ impl Handler for RecordingHandler {
     }
 }
 
-/// Loops on threads of their own.
+/// Returns a group of `n` loops on their own threads.
 pub(crate) fn threaded_group(n: usize) -> EventLoopGroup {
-    EventLoopGroup::builder(TaskOnly).threads(n).build().expect("a group")
+    EventLoopGroup::builder(TaskOnly).threads(n).build().expect("the group can be built")
 }
 
-/// Shuts a group down, and waits for it.
+/// Shuts a group down and waits for its termination.
 #[track_caller]
 pub(crate) fn shut_down(group: &EventLoopGroup) {
-    let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("a sound shutdown");
-    ended.wait_timeout(PATIENCE).expect("it terminates");
+    let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("valid shutdown times");
+    ended.wait_timeout(PATIENCE).expect("the group terminates");
 }

@@ -1,4 +1,4 @@
-//! Local channels across threads (C01, C08), and for long (rule 7).
+//! Local channels across threads (C01, C08), and a million nested messages (rule 7).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ use crate::support::{
     LocalFixture, Log, PATIENCE, RecordingHandler, fresh_name, shut_down, threaded_group,
 };
 
-/// Adds a handler to a channel that is to be registered.
+/// Adds a handler to a channel before its registration.
 fn with_handler<H: Handler>(
     new: NewChannel,
     made: impl FnOnce() -> H + Send + 'static,
@@ -29,7 +29,7 @@ fn with_handler<H: Handler>(
     })
 }
 
-/// Sends back what it reads, one more each time, until that is enough.
+/// Sends each number back plus one, until `enough` is reached.
 struct PingPong {
     enough: u64,
     seen: Rc<Cell<u64>>,
@@ -37,7 +37,7 @@ struct PingPong {
 
 impl Handler for PingPong {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let n = msg.take::<u64>().expect("a number");
+        let n = msg.take::<u64>().expect("the message is a number");
         self.seen.set(n);
         if n < self.enough {
             ctx.write_and_flush(n + 1);
@@ -62,7 +62,7 @@ fn c08_a_million_messages_back_and_forth_use_no_stack_and_starve_no_task() {
                     Ok(())
                 })
             });
-            registered.expect("a loop").expect("registered")
+            registered.expect("the loop can be built").expect("the registration succeeds")
         });
         let event_loop = hand.event_loop();
         let ticks = Arc::new(AtomicU64::new(0));
@@ -109,7 +109,7 @@ fn c08_a_local_channel_queues_one_command_for_a_call_from_another_thread_and_non
             |a| drop(a.register()),
         ];
         for (at, call) in calls.into_iter().enumerate() {
-            // What was taken is counted as waiting until the loop next settles its count.
+            // Commands already taken are part of the queue depth until the loop next updates its count.
             let before = depth(fixture, 0);
             call(&a);
             assert_eq!(depth(fixture, 0), before + 1, "call {at}");
@@ -148,7 +148,7 @@ fn c08_a_peer_that_does_not_read_is_not_woken() {
         let (a, b) =
             fixture.pair(RecordingHandler::new("a", &log), RecordingHandler::new("b", &log));
         fixture.on(1, |_| b.set_auto_read(false));
-        // The first message finds the note that it left when it last looked; no further one does.
+        // Only the first message finds the wake-up request that the peer left at its last read.
         fixture.on(0, |_| a.send("1".to_owned()));
         fixture.bench(0).here(|_| a.send("2".to_owned()));
         assert!(fixture.bench(1).hand.is_idle());
@@ -156,7 +156,7 @@ fn c08_a_peer_that_does_not_read_is_not_woken() {
     });
 }
 
-/// Notes the thread of each call.
+/// Records the thread of each call.
 struct RecordsThreads(Arc<Mutex<Vec<ThreadId>>>);
 
 impl RecordsThreads {
@@ -227,7 +227,7 @@ fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
     }
 }
 
-/// Writes numbers as fast as it may, and checks those that come.
+/// Writes numbers while the channel is writable and checks the order of those it reads.
 struct ReportThrottle {
     next: u64,
     last: u64,
@@ -257,7 +257,7 @@ impl Handler for ReportThrottle {
     }
 
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let n = msg.take::<u64>().expect("a number");
+        let n = msg.take::<u64>().expect("the message is a number");
         assert_eq!(n, self.expected, "in order, none lost, none doubled");
         self.expected += 1;
         if self.expected == self.last {
@@ -288,7 +288,7 @@ fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
     shut_down(&group);
 }
 
-/// Counts what it reads from each of several writers, which number their messages.
+/// Checks the order of the numbered messages of each of two writers.
 struct PerWriter {
     expected: [u64; 2],
     left: u64,
@@ -297,7 +297,7 @@ struct PerWriter {
 
 impl Handler for PerWriter {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let n = msg.take::<u64>().expect("a number");
+        let n = msg.take::<u64>().expect("the message is a number");
         let (writer, n) = ((n >> 32) as usize, n & u64::from(u32::MAX));
         assert_eq!(n, self.expected[writer], "in order");
         self.expected[writer] += 1;
@@ -332,14 +332,14 @@ fn c13_two_threads_that_write_to_one_channel_keep_their_order() {
     shut_down(&group);
 }
 
-/// Registers what it reads with the next loop of the group, to be read and echoed.
+/// Registers each accepted channel with the next loop of the group, with an echo handler.
 struct RegistersAccepted {
     group: EventLoopGroup,
 }
 
 impl Handler for RegistersAccepted {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let accepted = msg.take::<NewChannel>().expect("a channel");
+        let accepted = msg.take::<NewChannel>().expect("the message is a channel");
         drop(self.group.register(with_handler(accepted, || Echo)));
         Ok(())
     }
@@ -354,7 +354,7 @@ impl Handler for Echo {
     }
 }
 
-/// Tells what it reads, and that it is over.
+/// Reports each number it reads, and the end.
 struct ReportsReads(mpsc::Sender<Option<u64>>);
 
 impl Handler for ReportsReads {
@@ -395,7 +395,7 @@ fn c13_clients_of_several_threads_connect_and_disconnect() {
         }
     });
     server.close().join().unwrap();
-    // Each accepted channel has learned of its client's end.
+    // Every accepted channel has seen the end of its client.
     let registered = |child: EventLoop| child.registered_channels().join().unwrap().len();
     while group.children().map(registered).sum::<usize>() > 0 {}
     shut_down(&group);

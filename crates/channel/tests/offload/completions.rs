@@ -1,4 +1,4 @@
-//! How an operation's completion travels.
+//! Completions of operations that pass an offloaded handler.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use waterwheel_executor::Error;
 
 use crate::support::{OffloadFixture, number};
 
-/// ScriptedWrites with a write what its number says.
+/// Treats each write as its number says.
 struct ScriptedWrites(Sender<RemoteCompletion>);
 
 const PASS: u32 = 0;
@@ -52,7 +52,7 @@ const EXPECTED: [(u32, &str); 6] = [
     (FORGET, "the handler `does` neither passed the operation on nor completed it"),
 ];
 
-/// Writes what user events say, with a closure on the loop for a completion.
+/// Writes the number in each user event, with a local closure as its completion.
 struct Writes(Rc<RefCell<Vec<(u32, String)>>>);
 
 impl Handler for Writes {
@@ -77,7 +77,7 @@ fn c03_a_completion_on_the_loop_receives_the_outcome_of_the_remote_handler() {
         fixture.handle().fire_user_event(what);
     }
     fixture.channel.run();
-    assert!(log.borrow().is_empty(), "nothing is told before the handler has had it");
+    assert!(log.borrow().is_empty(), "no completion comes before the handler has run");
     fixture.run_until_idle();
     let mut seen = log.take();
     seen.sort_unstable();
@@ -89,7 +89,7 @@ fn c03_a_completion_on_the_loop_receives_the_outcome_of_the_remote_handler() {
     let done = kept.recv().unwrap();
     std::thread::spawn(move || done.succeed()).join().unwrap();
     fixture.run_until_idle();
-    assert_eq!(log.take(), [(KEEP, String::from("done"))], "told from any thread, later");
+    assert_eq!(log.take(), [(KEEP, String::from("done"))], "completed later from another thread");
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn c03_completions_are_completed_when_the_loop_ends() {
     assert_eq!(log.take().len(), 1, "failed with the channel");
     kept.recv().unwrap().succeed();
     remote.run_now();
-    assert!(log.borrow().is_empty(), "told once");
+    assert!(log.borrow().is_empty(), "completed once");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Handlers that run on another executor than their channel's loop (C03).
+//! Offloaded handlers, which run on another executor than their channel's loop (C03).
 //!
-//! Most of it goes by hand, on one thread: an embedded channel, and an executor that runs when the test
-//! says so. What is about threads has real ones, in `threads`.
+//! Most tests drive an embedded channel and its executor manually, on one thread. Tests of threads are in
+//! `threads`.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Where it runs, and in which order.
+//! Where an offloaded handler runs, and the order of its events.
 
 use waterwheel_channel::{
     Address, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler, Signature, TypeTag,
@@ -80,7 +80,7 @@ fn c03_every_event_reaches_an_offloaded_handler_in_order() {
     assert_eq!(log.take()[..3], expected);
 }
 
-/// Cares about nothing.
+/// A remote handler with default methods.
 struct PassThrough;
 
 impl RemoteHandler for PassThrough {}
@@ -104,7 +104,7 @@ fn c03_an_offloaded_handler_with_default_methods_is_not_skipped() {
     assert_eq!((fixture.inbound(), fixture.outbound()), (vec![1], vec![2]));
 }
 
-/// AnswersTwice each request twice, and passes it on in between.
+/// Answers each request twice and passes it on in between.
 struct AnswersTwice;
 
 impl RemoteHandler for AnswersTwice {
@@ -158,7 +158,7 @@ fn c03_more_events_than_a_batch_keep_their_order() {
     fixture.run_until_idle();
     assert!(fixture.outbound().into_iter().eq(0..2000));
     let tasks = fixture.remote.executor().stats().tasks - before;
-    assert!((2..=100).contains(&tasks), "{tasks} tasks: many letters each, and not all at once");
+    assert!((2..=100).contains(&tasks), "{tasks} tasks: many events each, and not all at once");
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn c03_an_error_goes_to_the_handlers_own_error_method() {
     assert!(fixture.handle().is_open());
 }
 
-/// Makes an error of a text.
+/// Converts a text into an error.
 trait IntoError {
     fn into_error(self) -> waterwheel_executor::Error;
 }

@@ -1,4 +1,4 @@
-//! What waits in a mailbox counts, and holds back those who fill it.
+//! Writes queued for an offloaded handler are pending bytes and apply back-pressure.
 
 use bytes::Bytes;
 use waterwheel_channel::{
@@ -13,7 +13,7 @@ struct PassThrough;
 
 impl RemoteHandler for PassThrough {}
 
-/// Takes what is written, and lets nothing out.
+/// Completes every write without passing it on.
 struct DiscardsWrites;
 
 impl RemoteHandler for DiscardsWrites {

@@ -1,4 +1,4 @@
-//! Pipelines that change while something is on its way to an offloaded handler.
+//! Edits of a pipeline while events are queued for an offloaded handler.
 
 use std::sync::mpsc::channel;
 
@@ -18,7 +18,7 @@ fn recorded(log: &Log) -> OffloadFixture {
     fixture
 }
 
-/// What was written down of these.
+/// Takes the log and returns the lines that contain one of these texts.
 fn lines_about(log: &Log, what: &[&str]) -> Vec<String> {
     let mut lines = log.take();
     lines.retain(|line| what.iter().any(|what| line.contains(what)));
@@ -55,11 +55,7 @@ fn c03_a_removed_handler_first_receives_the_events_queued_for_it() {
     assert!(!before.iter().any(|line| line.ends_with(" 3") || line.ends_with(" 4")), "{before:?}");
     fixture.channel.write_inbound(5u32);
     fixture.write(6);
-    assert_eq!(
-        (fixture.inbound(), fixture.outbound()),
-        (vec![5], vec![6]),
-        "and is out of the way"
-    );
+    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![5], vec![6]), "and the slot is gone");
     assert_eq!(fixture.handle().pending_bytes(), 0);
 }
 

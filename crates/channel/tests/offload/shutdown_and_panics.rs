@@ -1,4 +1,4 @@
-//! Channels, handlers, executors and loops that end.
+//! Channels, offloaded handlers, executors and loops that close, panic or shut down.
 
 use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, Offloaded, RemoteCtx, RemoteHandler};
 use waterwheel_executor::{Error, EventExecutor};
@@ -51,7 +51,7 @@ fn c03_an_offloaded_handler_receives_the_events_of_a_close_in_order() {
     assert_eq!((fixture.inbound(), fixture.handle().pending_bytes()), (vec![1], 0));
 }
 
-/// Says when it is removed.
+/// Logs its removal.
 struct LogsRemoval(&'static str, Log);
 
 impl Handler for LogsRemoval {
@@ -103,7 +103,7 @@ fn c03_a_close_passes_the_handler_after_earlier_writes() {
     assert_eq!(fixture.outbound(), [1]);
 }
 
-/// PanicsOnLoopRead when it is told to.
+/// Panics in `on_read`; logs its other calls.
 struct PanicsOnRead(Log);
 
 impl RemoteHandler for PanicsOnRead {
@@ -150,7 +150,7 @@ fn c03_a_panic_closes_the_channel_and_names_the_handler() {
         "inner unregistered",
         "inner removed",
     ];
-    assert_eq!(seen, expected, "it only gets its destructor, on its executor");
+    assert_eq!(seen, expected, "the handler is only dropped, on its executor");
     let reports = fixture.reports.take();
     assert_eq!(reports.len(), 1, "{reports:?}");
     assert!(reports[0].contains("`fragile`") && reports[0].contains("on purpose"), "{reports:?}");
@@ -195,7 +195,7 @@ fn c03_a_panic_while_the_handler_is_built_closes_the_channel() {
     let reports = fixture.reports.take();
     assert!(reports.len() == 1 && reports[0].contains("`unbuilt`"), "{reports:?}");
     let expected = ["inner active", "inner inactive", "inner unregistered", "inner removed"];
-    assert_eq!(log.take(), expected, "the channel's life goes past the dead");
+    assert_eq!(log.take(), expected, "lifecycle events pass the handler that was never built");
 }
 
 #[test]
@@ -291,7 +291,7 @@ fn c03_a_handler_whose_executor_does_not_run_does_not_keep_the_loop_from_ending(
     fixture.channel.write_inbound(1u32);
     let channel = fixture.handle();
     let OffloadFixture { channel: embedded, mut remote, .. } = fixture;
-    // Its loop ends here, and its executor has not run.
+    // Its loop ends here, while its executor has not run.
     drop(embedded);
     assert!(channel.closed().is_done());
     assert_eq!(log.take(), ["inner removed"]);
@@ -317,7 +317,7 @@ fn c03_loop_and_executor_may_be_dropped_in_any_order() {
     assert_eq!(channel.pending_bytes(), 0);
 }
 
-/// A handler on the loop that panics when something comes in.
+/// A handler on the loop that panics in `on_read`.
 struct PanicsOnLoopRead;
 
 impl Handler for PanicsOnLoopRead {
@@ -350,7 +350,7 @@ fn c03_after_a_panic_of_the_next_handler_the_lifecycle_events_are_complete() {
     assert!(!fixture.handle().is_open());
     let mut seen = log.take();
     seen.retain(|line| line.starts_with("inner"));
-    assert_eq!(seen, AFTER_THE_PANIC, "what came along with the first is seen to after the panic");
+    assert_eq!(seen, AFTER_THE_PANIC, "events queued with the first are delivered after the panic");
 }
 
 #[test]
@@ -365,5 +365,5 @@ fn c03_a_panic_of_the_next_handler_does_not_keep_the_slot_of_a_removed_one() {
     fixture.run_until_idle();
     let mut seen = log.take();
     seen.retain(|line| line.starts_with("inner"));
-    assert_eq!(seen, AFTER_THE_PANIC, "what waited behind the removed handler goes past it");
+    assert_eq!(seen, AFTER_THE_PANIC, "events behind the removed handler pass its slot");
 }

@@ -1,4 +1,4 @@
-//! A channel and the executor of its offloaded handler, both driven by the test.
+//! A channel and the executor of its offloaded handlers, both driven by the test.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use waterwheel_executor::{Clock, Error, EventExecutor, ManualExecutor, VirtualCl
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::Log;
 
-/// An embedded channel and an executor that runs when it is told to.
+/// An embedded channel and a manually driven executor.
 pub(crate) struct OffloadFixture {
     pub(crate) channel: Embedded,
     pub(crate) remote: ManualExecutor,
@@ -18,7 +18,7 @@ pub(crate) struct OffloadFixture {
 }
 
 impl OffloadFixture {
-    /// A channel whose pipeline is made with the executor at hand.
+    /// Builds a channel; `make` receives the executor of its offloaded handlers.
     pub(crate) fn new(
         make: impl FnOnce(&mut Edit<'_>, &EventExecutor) -> Result<(), Error>,
     ) -> Self {
@@ -37,7 +37,7 @@ impl OffloadFixture {
         Self { channel: channel.unwrap(), remote, reports }
     }
 
-    /// Lets both run until there is nothing left to do.
+    /// Runs the channel and the executor until both are idle.
     pub(crate) fn run_until_idle(&mut self) {
         self.channel.run();
         while self.remote.run_now() > 0 {
@@ -45,7 +45,7 @@ impl OffloadFixture {
         }
     }
 
-    /// The channel's handle, as another thread would have it.
+    /// Returns the channel's handle, as another thread would have it.
     pub(crate) fn handle(&self) -> Channel {
         self.channel.channel().clone()
     }
@@ -55,18 +55,18 @@ impl OffloadFixture {
         self.channel.on_loop(|channel| channel.send(msg));
     }
 
-    /// What went out.
+    /// Returns the numbers that were sent.
     pub(crate) fn outbound(&mut self) -> Vec<u32> {
         std::iter::from_fn(|| self.channel.read_outbound()).collect()
     }
 
-    /// What came through to the end.
+    /// Returns the numbers that reached the tail of the pipeline.
     pub(crate) fn inbound(&mut self) -> Vec<u32> {
         std::iter::from_fn(|| self.channel.read_inbound()).collect()
     }
 }
 
-/// A remote handler that passes everything on, and writes it down first.
+/// A remote handler that logs every call and passes it on.
 pub(crate) struct Recorder {
     pub(crate) name: &'static str,
     pub(crate) log: Log,
@@ -214,7 +214,7 @@ impl RemoteHandler for Recorder {
     }
 }
 
-/// A handler on the loop that writes down its life and what passes.
+/// A handler on the loop that logs its lifecycle and its events.
 pub(crate) struct Inner(pub(crate) Log);
 
 impl Handler for Inner {

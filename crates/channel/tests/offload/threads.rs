@@ -1,4 +1,4 @@
-//! Real loops and real executors: where handlers run, and that nothing is lost or reordered in a race.
+//! Offloaded handlers on real threads: where they run, and races that must lose or reorder nothing.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -16,7 +16,7 @@ use waterwheel_executor::{Clock, Error, EventExecutorGroup};
 use crate::support::number;
 use crate::wire_transport::Wire;
 
-/// Longer than any of this takes: a test that hangs fails instead.
+/// A real-time limit: a test that hangs fails instead.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn loops(threads: usize) -> EventLoopGroup {
@@ -41,7 +41,7 @@ fn shut_down(loops: &EventLoopGroup, workers: &EventExecutorGroup) {
     workers.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().wait_timeout(PATIENCE).unwrap();
 }
 
-/// ReportsThread on which threads it was built, called and dropped.
+/// Reports the threads on which it was built, called and dropped.
 struct ReportsThread(Sender<ThreadId>);
 
 impl ReportsThread {
@@ -118,7 +118,7 @@ fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
     shut_down(&loops, &workers);
 }
 
-/// Answers with the same, and counts by it.
+/// Answers each number with the same number.
 struct Echo;
 
 impl RemoteHandler for Echo {
@@ -134,7 +134,7 @@ impl RemoteHandler for Echo {
     }
 }
 
-/// Passes everything on.
+/// A remote handler with default methods: passes everything on.
 struct PassThrough;
 
 impl RemoteHandler for PassThrough {}
@@ -271,7 +271,7 @@ fn c03_an_executor_group_that_shuts_down_under_load_closes_the_channel() {
         });
         workers.shutdown().wait_timeout(PATIENCE).unwrap();
         let writes = writing.join().unwrap();
-        // If it was all through before: the next one finds nobody.
+        // If all messages had passed before: the next one finds the executor gone.
         drop(opened.write_and_flush(0u32));
         opened.closed().wait_timeout(PATIENCE).unwrap();
         for written in writes {
@@ -290,7 +290,7 @@ fn c03_a_writer_that_waits_for_room_is_notified() {
             Ok(())
         }
 
-        /// Nothing comes back to the loop that would make it look.
+        /// Sends nothing back to the loop that would make it check the writability.
         fn flush(&mut self, _: &RemoteCtx) -> HandlerResult {
             Ok(())
         }
@@ -311,7 +311,7 @@ fn c03_a_writer_that_waits_for_room_is_notified() {
             thread::yield_now();
         }
     };
-    // Every write that makes the channel unwritable is one more chance to miss that it is not so any more.
+    // Every write that makes the channel unwritable is one more chance to miss the change back.
     for n in 0..MESSAGES {
         wait_for_room();
         opened.send(n);
@@ -330,7 +330,7 @@ fn c03_a_slow_handler_bounds_the_reads_ahead_of_it() {
     impl RemoteHandler for CountsAndWaits {
         fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
             if std::mem::take(&mut self.first) {
-                self.waiting.wait(); // The test looks now.
+                self.waiting.wait(); // The test checks the unread messages now.
                 self.waiting.wait();
             }
             if number(&msg) == MESSAGES - 1 {
@@ -349,7 +349,7 @@ fn c03_a_slow_handler_bounds_the_reads_ahead_of_it() {
     });
     (0..MESSAGES).for_each(|n| wire.send(n));
     waiting.wait();
-    // The loop answers: it has had its chance to read on.
+    // The loop has run a task: it had the chance to read on.
     for _ in 0..100 {
         opened.event_loop().submit(|| ()).unwrap().join().unwrap();
     }

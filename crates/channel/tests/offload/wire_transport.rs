@@ -1,5 +1,5 @@
-//! A transport for loops with threads of their own: the test puts messages in, and gets those that went
-//! out through a channel of the standard library.
+//! A transport for loops on their own threads: the test sends messages in and receives those written through a
+//! `std::sync::mpsc` channel.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,7 +13,7 @@ use waterwheel_channel::transport::{
 use waterwheel_channel::{Msg, Types};
 use waterwheel_executor::Error;
 
-/// The test's end. Both ends lock it for a moment.
+/// The test's end of the transport. The test and the loop lock it for a moment each.
 #[derive(Clone, Default)]
 pub(crate) struct Wire(Arc<Mutex<WireState>>);
 
@@ -39,12 +39,12 @@ impl Wire {
         }
     }
 
-    /// How many messages the channel has not read.
+    /// Returns how many messages the channel has not read.
     pub(crate) fn unread(&self) -> usize {
         self.with(|state| state.inbox.len())
     }
 
-    /// The channel's end.
+    /// Returns the transport for a channel; `out` receives what it writes.
     pub(crate) fn transport(&self, out: Sender<u32>) -> WireEnd {
         WireEnd { wire: self.clone(), out, plan: None, round: None }
     }
@@ -54,7 +54,7 @@ pub(crate) struct WireEnd {
     wire: Wire,
     out: Sender<u32>,
     plan: Option<ReadPlan>,
-    /// How many reads are left of this round.
+    /// Number of reads left in this round.
     round: Option<u32>,
 }
 

@@ -1,6 +1,6 @@
-//! The pipeline's contract, clause by clause, on the embedded channel: what happens, in which order.
+//! The pipeline's contract, rule by rule, on the embedded channel.
 //!
-//! Every test asserts the whole order, as the lines that recording handlers wrote.
+//! Every test asserts the order of all calls, as logged by recording handlers.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The examples of `docs/PIPELINE.md`, as they stand there.
+//! The examples of `docs/PIPELINE.md`.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ fn text(msg: Msg) -> String {
     msg.take().unwrap()
 }
 
-/// Splits what it reads into characters, and sends a ping after the first.
+/// Splits reads into characters and sends a ping after the first.
 struct Codec(Log);
 
 impl Codec {
@@ -126,7 +126,7 @@ fn c05_a_codec_in_two_slots_defers_nothing() {
     assert_eq!(*log.borrow(), calls);
 }
 
-/// Hands on the first character, and the rest if it was removed by whoever got it.
+/// Passes the first character on, and the rest if the receiver removed this handler.
 struct Http(Log);
 
 impl Handler for Http {
@@ -201,7 +201,7 @@ fn c07_the_marks_are_strict_on_both_sides() {
     assert_eq!(WaterMarks::default().hard_cap(), usize::MAX, "no cap unless asked for");
 }
 
-/// Writes by its context, by the channel, and by its context again.
+/// Writes through its context, through the channel, and through its context again.
 struct WritesBothWays;
 
 impl Handler for WritesBothWays {
@@ -224,7 +224,7 @@ fn c05_writes_by_context_and_by_channel_keep_their_order() {
     assert_eq!(sent(&mut channel), ["context", "channel", "context again"]);
 }
 
-/// Closes the channel as soon as it is registered, and keeps a log.
+/// Closes the channel in `on_registered`, and keeps a log.
 struct ClosesWhenRegistered(Log);
 
 impl ClosesWhenRegistered {
@@ -265,7 +265,7 @@ fn c02_on_active_comes_even_if_the_channel_is_closed_in_on_registered() {
     assert_eq!(*log.borrow(), ["registered", "goes on", "active", "inactive", "unregistered"]);
 }
 
-/// Refuses to be added, or keeps a log of its coming and going.
+/// Refuses to be added, or logs that it was added and removed.
 struct MayRefuse(Log, bool);
 
 impl Handler for MayRefuse {

@@ -1,4 +1,4 @@
-//! A channel with its log and its reports, and more channels on the same loop.
+//! An embedded channel with its log and its reports, and more channels on the same loop.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -15,31 +15,31 @@ use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::{Log, show};
 
-/// An embedded channel whose handlers write in a log.
+/// An embedded channel whose handlers write to a log.
 pub(crate) struct PipelineFixture {
     pub(crate) log: Log,
     pub(crate) reports: Log,
     channel: Embedded,
 }
 
-/// A channel with this pipeline. What its handlers are told at first is in the log.
+/// Builds a channel with this pipeline. The log starts with its opening events.
 pub(crate) fn fixture(
     make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
 ) -> PipelineFixture {
     fixture_with(Embedded::builder(), make)
 }
 
-/// The same, of another kind.
+/// Builds a channel with options of `builder`. The log starts with its opening events.
 pub(crate) fn fixture_with(
     builder: EmbeddedBuilder,
     make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
 ) -> PipelineFixture {
     let (log, reports) = (Log::new(), Log::new());
     let channel = builder.reporter(Arc::new(reports.clone())).build(|edit| make(edit, &log));
-    PipelineFixture { channel: channel.expect("it can be built"), log, reports }
+    PipelineFixture { channel: channel.expect("the channel can be built"), log, reports }
 }
 
-/// The same, after its handlers were told all they are told at first.
+/// Builds a channel, runs it, and clears the opening events from the log.
 pub(crate) fn started_fixture(
     make: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error>,
 ) -> PipelineFixture {
@@ -50,23 +50,22 @@ pub(crate) fn started_fixture(
 }
 
 impl PipelineFixture {
-    /// What went out since this was last asked.
+    /// Takes the messages sent since the last call, as text.
     pub(crate) fn sent(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.read_outbound_any()).map(|msg| show(&msg)).collect()
     }
 
-    /// What has come to the end of the pipeline since this was last asked.
+    /// Takes the messages that reached the tail since the last call, as text.
     pub(crate) fn passed(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.read_inbound_any()).map(|msg| show(&msg)).collect()
     }
 
-    /// The errors that have come to the end of the pipeline since this was last asked.
+    /// Takes the errors that reached the tail since the last call, as text.
     pub(crate) fn errors(&mut self) -> Vec<String> {
         std::iter::from_fn(|| self.read_error()).map(|error| error.to_string()).collect()
     }
 
-    /// Another channel on the same loop. What it sends is in the log as `<label> sends …`, one line for
-    /// each write to its transport.
+    /// Registers another channel on the same loop. Each write to its transport is logged as `<label> sends …`.
     pub(crate) fn another(
         &mut self,
         label: &str,
@@ -74,15 +73,14 @@ impl PipelineFixture {
     ) -> Result<Channel, Error> {
         let sink = LoggingTransport { log: self.log.clone(), label: label.to_owned() };
         let made = self.on_loop(|_| {
-            let here = LocalLoop::current().expect("this is its loop");
+            let here = LocalLoop::current().expect("the closure runs on the loop");
             here.register_with(NewChannel::new(sink), make)
         });
         self.run();
         made
     }
 
-    /// Calls `f` with the channel, inside of one call into it: what it asks for is done before the events
-    /// that this leads to.
+    /// Calls `f` with the channel inside one call into it: its operations run before the events they cause.
     pub(crate) fn ask(&mut self, f: impl FnOnce(&Channel, &Log)) {
         let (channel, log) = (self.channel().clone(), self.log.clone());
         self.with_pipeline(|_| f(&channel, &log));
@@ -107,7 +105,8 @@ impl DerefMut for PipelineFixture {
     }
 }
 
-/// For a recorder, at [`HandlerMethod::Added`](waterwheel_testkit::recorder::HandlerMethod::Added).
+/// Schedules a timer; for a recorder at
+/// [`HandlerMethod::Added`](waterwheel_testkit::recorder::HandlerMethod::Added).
 pub(crate) fn start_timer(ctx: &Ctx<'_>) -> HandlerResult {
     ctx.schedule(TIMER, 7);
     Ok(())
@@ -115,15 +114,15 @@ pub(crate) fn start_timer(ctx: &Ctx<'_>) -> HandlerResult {
 
 const TIMER: Duration = Duration::from_secs(10);
 
-/// Lets each moment in a handler's life come, if it lives that long. The first one is to hold the
-/// disconnect: that would close the channel.
+/// Triggers every method of a handler, if it lives that long. The first handler must hold the disconnect,
+/// which would close the channel.
 pub(crate) fn trigger_every_method(fixture: &mut PipelineFixture) {
     fixture.write_inbound(text("in"));
     fixture.on_loop(|channel| {
         channel.fire_user_event(text("event"));
         drop(channel.bind(Address::local("here")));
         drop(channel.connect(Address::local("there")));
-        // One byte too many, so that the writability changes, twice.
+        // One byte above the high-water mark, so that the writability changes twice.
         drop(channel.write(bytes(64 * 1024 + 1)));
         channel.flush();
         drop(channel.deregister());
@@ -136,12 +135,12 @@ pub(crate) fn trigger_every_method(fixture: &mut PipelineFixture) {
     fixture.close();
 }
 
-/// A message of bytes.
+/// Returns a message of bytes.
 pub(crate) fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// So many bytes.
+/// Returns `len` bytes.
 pub(crate) fn bytes(len: usize) -> Bytes {
     Bytes::from(vec![b'x'; len])
 }
@@ -150,12 +149,12 @@ pub(crate) fn error(text: &str) -> Error {
     Error::new(text.to_owned())
 }
 
-/// A message that weighs nothing.
+/// A message of size zero.
 pub(crate) struct ZeroSized;
 
 impl Message for ZeroSized {}
 
-/// A transport that writes in the log. It keeps neither messages nor errors that nobody has dealt with.
+/// A transport that logs its writes and keeps neither unhandled messages nor errors.
 struct LoggingTransport {
     log: Log,
     label: String,

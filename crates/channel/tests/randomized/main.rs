@@ -1,4 +1,5 @@
-//! Random programs over channels and pipelines.
+//! Randomized tests of channels and pipelines: random actions from anywhere, and random programs against a
+//! model.
 
 mod actions;
 mod pipeline_model;

@@ -1,4 +1,4 @@
-//! Closing a stream after what was flushed (C05).
+//! A close of a stream delivers flushed bytes first (C05).
 
 use bytes::Bytes;
 use waterwheel_channel::driver::OpenDriver;

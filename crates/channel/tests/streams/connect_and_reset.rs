@@ -1,4 +1,4 @@
-//! Streams that connect, or do not, and break in the middle of whatever they do (C02).
+//! Streams that connect or are refused, and resets in the middle of reads and writes (C02).
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use waterwheel_testkit::manual::{Manual, PendingConnect};
 
 use crate::support::{Log, RecordingHandler, StreamFixture, over_both_drivers};
 
-/// ConnectsWhenRegistered as soon as it can, and notes what came of it.
+/// Connects in `on_registered` and logs the outcome.
 struct ConnectsWhenRegistered(Log);
 
 impl Handler for ConnectsWhenRegistered {
@@ -51,7 +51,7 @@ fn dial(manual: &Manual) -> (Bench, Channel, PendingConnect, Log) {
     let new = NewChannel::new(Stream::new(sockets.clone()));
     let channel = bench.here(|here| here.register_with(new, add)).unwrap();
     bench.turns(3);
-    let dial = sockets.next_connect().expect("it connects");
+    let dial = sockets.next_connect().expect("the channel connects");
     (bench, channel, dial, log)
 }
 
@@ -106,7 +106,7 @@ fn c02_a_close_fails_the_connect_that_is_under_way() {
     });
 }
 
-/// It is closed because it was reset, and everybody knows.
+/// Checks that a reset closed the channel once and that the writes had these outcomes.
 fn assert_reset(fixture: &StreamFixture, write_outcomes: &[(usize, bool)]) {
     let log = fixture.take_log();
     let end: Vec<&str> = log.iter().rev().take(3).rev().map(String::as_str).collect();

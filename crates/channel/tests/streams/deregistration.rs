@@ -1,4 +1,4 @@
-//! A stream leaves its loop and comes back (C04).
+//! Streams that are deregistered and registered again (C04).
 
 use bytes::Bytes;
 use waterwheel_channel::{ChannelOptions, ReceiveSizes};
@@ -9,13 +9,13 @@ use crate::support::{StreamFixture, over_both_drivers};
 fn deregister(fixture: &mut StreamFixture) {
     let left = fixture.on_loop(|channel| channel.deregister());
     fixture.run();
-    left.join().expect("nothing is in its way");
+    left.join().expect("the deregistration succeeds");
 }
 
 fn register_again(fixture: &mut StreamFixture) {
     let came = fixture.on_loop(|channel| channel.register());
     fixture.run();
-    came.join().expect("it is its own loop");
+    came.join().expect("the registration succeeds");
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn c04_an_interrupted_read_round_does_not_count_for_the_next() {
         fixture.run();
         assert_eq!(fixture.peer.unread(), 8);
         register_again(&mut fixture);
-        assert_eq!(fixture.peer.unread(), 8, "nobody asked for more");
+        assert_eq!(fixture.peer.unread(), 8, "no further read was requested");
         fixture.on_loop(|channel| channel.read());
         fixture.run();
-        assert_eq!(fixture.peer.unread(), 4, "one round was asked for");
+        assert_eq!(fixture.peer.unread(), 4, "one round was requested");
     });
 }
 

@@ -1,4 +1,4 @@
-//! Files among the bytes of a stream (C07).
+//! Files between the bytes of a stream (C07).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,16 @@ use waterwheel_testkit::temp_file::TempFile;
 
 use crate::support::{StreamFixture, over_both_drivers};
 
-/// Reads all there is, as long as there is more.
+/// Runs the loop and reads at the peer until no more bytes arrive.
 fn receive_all(fixture: &mut StreamFixture) -> Vec<u8> {
-    let mut receive_all = Vec::new();
+    let mut all = Vec::new();
     loop {
         fixture.run();
         let more = fixture.peer.received();
         if more.is_empty() {
-            return receive_all;
+            return all;
         }
-        receive_all.extend(more);
+        all.extend(more);
     }
 }
 
@@ -272,7 +272,7 @@ fn c07_a_file_that_waits_for_room_is_sent_when_there_is_room() {
         assert_eq!(
             (fixture.write_outcomes().len(), manual.counts().writes),
             (0, tried),
-            "it does not spin"
+            "the loop does not spin"
         );
         fixture.peer.set_limit(1000);
         assert!(receive_all(&mut fixture) == temp_file.contents());

@@ -1,4 +1,4 @@
-//! One direction of a stream is over (C10).
+//! Half-closure of streams (C10).
 
 use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
@@ -25,7 +25,7 @@ fn half_closable(manual: &Manual) -> StreamFixture {
     fixture
 }
 
-/// What became of it, in words; nothing if that is still open.
+/// The outcome of a future as text; `None` while it is open.
 type Outcome = Arc<Mutex<Option<String>>>;
 
 fn outcome(future: ChannelFuture) -> Outcome {
@@ -33,7 +33,7 @@ fn outcome(future: ChannelFuture) -> Outcome {
     let tell = outcome.clone();
     future.on_complete(move |result| {
         let message = result.map_or_else(|error| error.to_string(), |()| "done".into());
-        assert!(tell.lock().unwrap().replace(message).is_none(), "told once");
+        assert!(tell.lock().unwrap().replace(message).is_none(), "completed once");
     });
     outcome
 }
@@ -260,7 +260,7 @@ fn c10_a_reset_fails_the_shutdown_that_waits_for_the_peer() {
         fixture.run();
         fixture.peer.reset();
         fixture.run();
-        let message = outcome_text(&done).expect("told");
+        let message = outcome_text(&done).expect("the outcome is known");
         assert!(
             message.starts_with("the channel is closed: ") && message.contains("reset"),
             "{message}"
@@ -279,7 +279,7 @@ fn c10_a_write_that_fails_during_a_shutdown_fails_it_with_the_cause() {
         outcome(channel.shutdown_output())
     });
     fixture.run();
-    let message = outcome_text(&done).expect("told");
+    let message = outcome_text(&done).expect("the outcome is known");
     assert!(message.starts_with("the channel is closed: "), "{message}");
     assert_eq!(fixture.take_log(), CLOSING_EVENTS);
 }
@@ -367,7 +367,7 @@ fn c10_a_close_after_a_shutdown_delivers_the_bytes_and_completes_both() {
     });
 }
 
-/// Answers a read with three writes and the end of the output, from inside of the call.
+/// Answers a read with three writes and a shutdown of the output, inside the call.
 struct AnswersAndShutsOutput;
 
 impl Handler for AnswersAndShutsOutput {
@@ -404,7 +404,7 @@ fn c10_a_handler_shuts_the_output_after_its_writes() {
     });
 }
 
-/// Keeps the end of the output to itself until it is told to go on.
+/// Holds the shutdown of the output back until a `Resume` event.
 #[derive(Default)]
 struct HoldsShutdown(Option<Completion>);
 
@@ -450,7 +450,7 @@ fn c10_a_handler_may_delay_a_shutdown_and_write_before_it() {
     });
 }
 
-/// Ends both directions as soon as it hears of one.
+/// Shuts both directions down at the first half-closure event.
 struct ShutsBothDirections;
 
 impl Handler for ShutsBothDirections {

@@ -1,4 +1,4 @@
-//! Loops that end while their channels are busy (L10, E16).
+//! Loops that shut down or are dropped while their channels are busy (L10, E16).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -39,7 +39,7 @@ fn l10_a_shutdown_waits_for_writes_in_flight() {
     manual.advance(TIMEOUT - Duration::from_nanos(1));
     fixture.bench.turns(5);
     assert!(!fixture.bench.hand.is_terminated() && !fixture.channel.closed().is_done());
-    assert!(!fixture.channel.is_open(), "but closed it is to everybody, from the start");
+    assert!(!fixture.channel.is_open(), "the channel is closed for its users from the start");
     manual.release();
     fixture.bench.turns(6);
     assert!(fixture.bench.hand.is_terminated() && fixture.channel.closed().is_done());
@@ -97,7 +97,7 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
         fixture.run();
         fixture.take_log();
         let event_loop = fixture.bench.event_loop();
-        // A quiet period: the loop goes on, its channels do not.
+        // With a quiet period: the loop continues, its channels are closed.
         drop(event_loop.shutdown_gracefully(TIMEOUT / 2, TIMEOUT).unwrap());
         fixture.bench.turns(4);
         assert!(!fixture.bench.hand.is_terminated());
@@ -109,11 +109,11 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
         let (io, peer) = manual.pair();
         let late = NewChannel::new(Stream::connected(io, None));
         assert!(fixture.bench.here(|here| here.register_with(late, |_| Ok(()))).is_err());
-        assert!(peer.is_closed(), "what comes too late is closed");
+        assert!(peer.is_closed(), "a late channel is closed");
     });
 }
 
-/// Counts who is alive; one that is not dropped on its loop stays counted.
+/// Counts live handlers; one that is not dropped on its loop stays counted.
 struct CountsAlive {
     alive: Rc<Cell<usize>>,
     removed: Rc<Cell<usize>>,

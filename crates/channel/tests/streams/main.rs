@@ -1,4 +1,4 @@
-//! Stream channels over drivers by hand, both kinds of them, whole and faulty.
+//! Stream channels over manual drivers of both kinds (readiness and completion), with and without faults.
 
 mod support;
 

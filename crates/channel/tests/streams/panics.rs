@@ -1,5 +1,5 @@
-//! Panics in the course of a read, and of what it leaves to be done (rule 11). None of them may hold up others on the
-//! loop, nor leave it with something to do for ever.
+//! Panics during a read and during the work it defers (rule 11). None may hold up other channels on the loop
+//! or leave the loop busy for ever.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use waterwheel_testkit::manual::{Manual, Peer};
 
 use crate::support::over_both_drivers;
 
-/// Bytes whose destructor writes to a channel, and panics.
+/// Bytes whose destructor writes to a channel and panics.
 struct PanicsWhenDropped(Option<Channel>);
 
 impl AsRef<[u8]> for PanicsWhenDropped {
@@ -44,7 +44,7 @@ impl Handler for ActsOnRead {
     }
 }
 
-/// A loop with a channel that does something when it reads, and two others that do not.
+/// A loop with one channel that runs a closure in `on_read` and two others.
 struct ThreeChannels {
     bench: Bench,
     manual: Manual,
@@ -78,7 +78,7 @@ impl ThreeChannels {
         Self { bench, manual: manual.clone(), channels }
     }
 
-    /// The first is sent something; returns what each peer has got when the loop has nothing left to do.
+    /// Sends bytes to the first channel; returns what each peer received when the loop is idle.
     fn run(&mut self) -> Vec<String> {
         self.bench.turns(3);
         self.channels[0].1.send("go");
@@ -93,7 +93,7 @@ impl ThreeChannels {
                 return self.channels.iter().map(|(_, peer)| text(peer.received())).collect();
             }
         }
-        panic!("the loop is never idle");
+        panic!("the loop never becomes idle");
     }
 
     fn open(&self) -> Vec<bool> {

@@ -1,8 +1,8 @@
-//! Several streams on one loop, whatever happens to them, in any order (O04).
+//! Several streams on one loop under random operations and faults (O04).
 //!
-//! What must hold of any world: a peer receives the beginning of what was written, and all of it if
-//! nothing broke; every write is told once, in order, and those that fail come after those that went; a
-//! channel is closed if and only if somebody closed or broke it; in the end nothing is pending.
+//! Invariants of every scenario: a peer receives a prefix of the bytes written, and all of them if nothing
+//! broke; every write completes once, in order, and failures come after successes; a channel is closed if and
+//! only if it was closed or broken; at the end nothing is pending.
 
 use std::cell::RefCell;
 use std::io::ErrorKind;
@@ -24,12 +24,12 @@ use waterwheel_testkit::shuffled::Shuffled;
 struct Scenario {
     completion: bool,
     seed: u64,
-    /// Answers everything that comes in.
+    /// True if the channels echo what they read.
     echo: bool,
     steps: Vec<(usize, FaultStep)>,
 }
 
-/// What happens to one of the channels, or to the loop.
+/// An operation on one of the channels, or on the loop.
 #[derive(Clone, Copy, Debug)]
 enum FaultStep {
     Write {
@@ -38,9 +38,9 @@ enum FaultStep {
     },
     Flush,
     Close,
-    /// The peer takes what has arrived.
+    /// The peer reads what has arrived.
     Take,
-    /// The peer has so much room.
+    /// The peer's receive buffer has this much room.
     Room(usize),
     Send(usize),
     Finish,
@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = FaultStep> {
     ]
 }
 
-/// One channel, from both sides.
+/// One channel and its peer, with the bytes of both directions.
 struct FaultyStream {
     channel: Channel,
     peer: Peer,
@@ -85,12 +85,12 @@ struct FaultyStream {
     received: Vec<u8>,
     writes: usize,
     told: Arc<Mutex<Vec<(usize, bool)>>>,
-    /// The first write after it was closed.
+    /// Number of the first write after the close.
     late_from: Option<usize>,
     broken: bool,
 }
 
-/// Notes what comes in, and perhaps sends it back.
+/// Records the bytes read and, if asked to, echoes them.
 struct EchoingReader {
     got: Rc<RefCell<Vec<u8>>>,
     echo: bool,
@@ -145,7 +145,7 @@ impl FaultyStream {
         if !open {
             self.late_from.get_or_insert(number);
         }
-        // Every byte says where it stands: no other can take its place.
+        // Every byte encodes its position, so that a reordered byte is noticed.
         let bytes: Vec<u8> =
             (self.written.len()..self.written.len() + len).map(|n| n as u8).collect();
         if open {
@@ -182,7 +182,7 @@ fn run(scenario: &Scenario) -> Result<(), TestCaseError> {
         stream.peer.set_limit(usize::MAX);
         bench.here(|_| stream.channel.flush());
     }
-    // A loop whose waits failed pauses for up to a second of its clock.
+    // A loop whose waits failed pauses for up to a second of virtual time.
     for _ in 0..40 {
         manual.advance(Duration::from_secs(1));
         bench.turn();
@@ -243,7 +243,7 @@ fn perform_step(
             bench.faults.fail(DriverCall::Wait, FailTimes::Next(2), ErrorKind::InvalidInput)
         }
         FaultStep::FailWrite => {
-            // Whose write that will be is anybody's guess: it is made now.
+            // The fault applies to whichever channel writes next, so this channel writes now.
             bench.faults.fail(DriverCall::Write, FailTimes::Next(1), ErrorKind::BrokenPipe);
             let calls = bench.faults.calls(DriverCall::Write);
             stream.write(bench, 1, true);

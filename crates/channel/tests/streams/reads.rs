@@ -1,4 +1,4 @@
-//! How a stream reads (C09).
+//! Reads of a stream (C09).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -89,7 +89,7 @@ fn c09_a_stream_without_auto_read_reads_only_on_request() {
         assert_eq!(
             (fixture.peer.unread(), sizes(&fixture)),
             (5, vec![]),
-            "one round was asked for"
+            "one round was requested"
         );
         fixture.on_loop(|channel| channel.set_auto_read(true));
         fixture.run();
@@ -110,7 +110,7 @@ fn c09_auto_read_switched_off_by_a_handler_ends_the_round() {
         assert_eq!((fixture.peer.unread(), sizes(&fixture)), (8, vec![4]));
         fixture.peer.finish();
         fixture.run();
-        assert!(fixture.channel.is_open(), "nobody asked whether there is an end");
+        assert!(fixture.channel.is_open(), "no read was requested that would see the end");
     });
 }
 

@@ -1,4 +1,4 @@
-//! A stream channel over a manual driver, and the test at its other end.
+//! A stream channel over a manual driver, with the test as its peer.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,17 +14,17 @@ use waterwheel_executor::Error;
 use waterwheel_testkit::loop_suite::Bench;
 use waterwheel_testkit::manual::{Manual, Peer};
 
-/// Runs a test over both kinds of drivers.
+/// Runs a test over a readiness driver and over a completion driver.
 pub(crate) fn over_both_drivers(test: impl Fn(Manual)) {
     for manual in [Manual::readiness(), Manual::completion()] {
         test(manual);
     }
 }
 
-/// What happened, in order.
+/// Log lines in the order of the events.
 pub(crate) type Log = Rc<RefCell<Vec<String>>>;
 
-/// A channel, its loop, and its peer.
+/// A channel, its loop and its peer.
 pub(crate) struct StreamFixture {
     pub(crate) manual: Manual,
     pub(crate) bench: Bench,
@@ -34,7 +34,7 @@ pub(crate) struct StreamFixture {
     write_outcomes: WriteOutcomes,
 }
 
-/// Which writes were told what, in order.
+/// The number and success of each completed write, in order of completion.
 pub(crate) type WriteOutcomes = Arc<Mutex<Vec<(usize, bool)>>>;
 
 impl StreamFixture {
@@ -42,7 +42,7 @@ impl StreamFixture {
         Self::with(manual, manual, ChannelOptions::default(), |_, _| ())
     }
 
-    /// Over another driver of this one, with options and what else the handler does with a read.
+    /// Builds a fixture with its own driver of `manual`, with options and an extra `on_read`.
     pub(crate) fn with(
         manual: &Manual,
         drivers: &dyn OpenDriver,
@@ -60,7 +60,7 @@ impl StreamFixture {
         let registered = bench.here(|here| {
             here.register_with(new, |edit| Ok(edit.add_last("probe", probe).map(drop)?))
         });
-        let channel = registered.expect("nothing is wrong yet");
+        let channel = registered.expect("the channel can be registered");
         Self {
             manual: manual.clone(),
             bench,
@@ -71,7 +71,7 @@ impl StreamFixture {
         }
     }
 
-    /// Turns until nothing happens any more.
+    /// Turns the loop until it is idle.
     pub(crate) fn run(&mut self) {
         let (mut quiet, mut events) = (0, 0);
         for _ in 0..10_000 {
@@ -86,18 +86,18 @@ impl StreamFixture {
         panic!("it never ends: {:?}", self.log.borrow());
     }
 
-    /// Calls `f` on the loop.
+    /// Calls `f` with the channel on the loop.
     pub(crate) fn on_loop<R>(&mut self, f: impl FnOnce(&Channel) -> R) -> R {
         let channel = self.channel.clone();
         self.bench.here(|_| f(&channel))
     }
 
-    /// Writes on the loop; what becomes of it is noted under this number.
+    /// Writes bytes on the loop; the outcome is recorded under `number`.
     pub(crate) fn write(&mut self, number: usize, bytes: impl Into<Bytes>, flush: bool) {
         self.write_msg(number, bytes.into(), flush);
     }
 
-    /// The same with any message.
+    /// Writes any message on the loop; the outcome is recorded under `number`.
     pub(crate) fn write_msg(&mut self, number: usize, msg: impl Into<Msg>, flush: bool) {
         let (write_outcomes, msg) = (self.write_outcomes.clone(), msg.into());
         self.on_loop(|channel| {
@@ -119,7 +119,7 @@ impl StreamFixture {
     }
 }
 
-/// Notes everything that comes in.
+/// Logs every inbound event.
 pub(crate) struct RecordingHandler {
     pub(crate) log: Log,
     pub(crate) on_read: Box<dyn FnMut(&Ctx<'_>)>,

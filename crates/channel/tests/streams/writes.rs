@@ -1,4 +1,4 @@
-//! How a stream writes (C07).
+//! Writes of a stream (C07).
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! Chains: several steps in one slot.
+//! Chains: several stages in one slot.
 
 use std::convert::Infallible;
 
@@ -11,7 +11,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 use crate::lines::{Line, Lines};
 
-/// A number from a line. Not a message: it never leaves the chain.
+/// A number parsed from a line. Not a message: it never leaves the chain.
 struct Number(u32);
 
 struct Parse;
@@ -45,7 +45,7 @@ impl Stage for Sum {
     }
 }
 
-/// Passes the double on; at the end, how many there were.
+/// Emits the double of each number, and at the end how many there were.
 #[derive(Default)]
 struct Double {
     seen: u32,
@@ -124,7 +124,7 @@ fn c05_the_end_goes_through_a_chain_from_its_first_stage_to_its_last() {
     assert_eq!(numbers(&mut channel), [4, 2], "the last line, then how many there were");
 }
 
-/// Removes its chain at the line "go".
+/// Removes its chain from the pipeline at the line "go".
 struct RemovesChain;
 
 impl Stage for RemovesChain {
@@ -173,7 +173,11 @@ fn c09_without_auto_read_a_chain_that_emitted_nothing_requests_a_read() {
     }
     assert_eq!(numbers(&mut channel), [24]);
     channel.write_inbound(Bytes::from_static(b"3\n"));
-    assert_eq!(channel.unread(), 1, "whoever got the number has to ask");
+    assert_eq!(
+        channel.unread(),
+        1,
+        "the handler that received the number must request the next read"
+    );
 }
 
 #[test]
@@ -187,7 +191,7 @@ fn c06_a_chain_that_does_not_fit_its_neighbours_is_refused_with_both_names() {
         refused.unwrap_err().to_string(),
         "`chain` accepts bytes::bytes::Bytes but `lines` before it emits typed::lines::Line"
     );
-    // Behind a chain that emits nothing, nothing comes that could be wrong.
+    // Behind a chain that emits nothing, no type can mismatch.
     let fits = Embedded::builder().stream().build(|edit| {
         edit.add_last("chain", Inbound(lines().then(Parse).then(Sum::default())))?;
         edit.add_last("lines", lines())?;

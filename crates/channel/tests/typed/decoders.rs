@@ -1,4 +1,4 @@
-//! Decoders in a pipeline: what they are given, and what becomes of errors and of the end.
+//! Decoders in a pipeline: their input, their errors, and the end of the stream.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -21,7 +21,7 @@ fn channel(decoder: impl Decoder) -> Embedded {
     .unwrap()
 }
 
-/// The lines that came in.
+/// Returns the lines that were read.
 fn lines(channel: &mut Embedded) -> Vec<String> {
     std::iter::from_fn(|| channel.read_inbound::<Line>())
         .map(|line| String::from_utf8(line.0.to_vec()).unwrap())
@@ -62,7 +62,7 @@ fn c06_messages_that_are_not_bytes_pass_a_decoder() {
     assert_eq!(lines(&mut channel), ["a"]);
 }
 
-/// Gives one message after the other without consuming anything.
+/// Emits one message after the other without consuming any byte.
 struct ConsumesNothing;
 
 impl Decoder for ConsumesNothing {
@@ -130,7 +130,7 @@ fn c05_after_an_error_that_consumed_nothing_the_rest_is_dropped() {
     assert_eq!(errors(&mut channel), ["97 is no digit"], "said once");
 }
 
-/// Removes the decoder when it fails.
+/// Removes the decoder when it reports an error.
 struct RemovesDecoderOnError;
 
 impl Handler for RemovesDecoderOnError {
@@ -153,7 +153,7 @@ fn c05_a_decoder_removed_for_its_error_passes_on_the_bytes_it_failed_at() {
     }
 }
 
-/// RecordingHandler what comes in, by name.
+/// Logs inbound events by name.
 struct RecordingHandler(Rc<RefCell<Vec<String>>>);
 
 impl RecordingHandler {
@@ -189,7 +189,7 @@ impl Handler for RecordingHandler {
     }
 }
 
-/// What comes out of a decoder, with the end of the stream behind `bytes`.
+/// Returns the events behind a decoder for `bytes` followed by the end of the stream.
 fn events_of(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
     let notes = Rc::new(RefCell::new(Vec::new()));
     let mut channel = channel(decoder);
@@ -209,7 +209,7 @@ fn c05_messages_left_at_the_end_come_before_on_inactive() {
     assert_eq!(events_of(Lines::new(80), "a\n"), ["b\"a\"", "read complete", "inactive"]);
 }
 
-/// A message that ends with the stream, and how long it was.
+/// Emits one message at the end of the stream: the stream's length.
 #[derive(Default)]
 struct WholeStream {
     len: u32,
@@ -245,7 +245,7 @@ fn c05_a_decoder_may_fail_at_the_end_of_the_stream() {
     assert_eq!(events_of(strict, "12345"), ["read complete", "cut off", "inactive"]);
 }
 
-/// What handlers behind a decoder are told when the peer finishes, and then of the end.
+/// Returns the events behind a decoder when the peer finishes, and then those of the close.
 fn events_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
     let notes = Rc::new(RefCell::new(Vec::new()));
@@ -292,7 +292,7 @@ fn c05_half_a_message_at_the_end_is_dropped_unless_the_decoder_says_otherwise() 
     assert_eq!(events_of(Pairs, "123"), ["Msg(u32)", "read complete", "inactive"]);
 }
 
-/// Waits for an end that never comes.
+/// A decoder that never completes a message.
 struct NeverCompletes(Option<usize>);
 
 impl Decoder for NeverCompletes {
@@ -338,16 +338,20 @@ fn c09_without_auto_read_a_decoder_that_emitted_nothing_requests_a_read() {
         })
         .unwrap();
     channel.write_inbound(Bytes::from_static(b"on"));
-    assert_eq!(channel.unread(), 1, "nobody has asked");
+    assert_eq!(channel.unread(), 1, "no read was requested");
     channel.on_loop(|channel| channel.read());
     channel.run();
     assert_eq!(channel.unread(), 0);
     channel.write_inbound(Bytes::from_static(b"e"));
-    assert_eq!(channel.unread(), 0, "half a line: the decoder has asked");
+    assert_eq!(channel.unread(), 0, "half a line: the decoder requested a read");
     channel.write_inbound(Bytes::from_static(b"\n"));
     assert_eq!((channel.unread(), lines(&mut channel)), (0, vec!["one".to_owned()]));
     channel.write_inbound(Bytes::from_static(b"two\n"));
-    assert_eq!(channel.unread(), 1, "a line: whoever got it has to ask");
+    assert_eq!(
+        channel.unread(),
+        1,
+        "the handler that received the line must request the next read"
+    );
 }
 
 #[test]
@@ -367,7 +371,7 @@ fn c09_a_decoder_that_failed_requests_no_read() {
     assert_eq!(channel.unread(), 1);
 }
 
-/// Counts how often it is asked to read.
+/// Counts calls of `read`.
 struct CountsReadRequests(Rc<Cell<u32>>);
 
 impl Handler for CountsReadRequests {

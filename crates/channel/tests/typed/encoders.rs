@@ -43,7 +43,7 @@ fn c07_a_message_that_cannot_be_encoded_fails_its_promise_and_leaves_nothing_beh
     let good = write(&mut channel, Line::new("c"));
     assert!(good.join().is_ok());
     assert_eq!(sent(&mut channel), ["c\n"], "none of the bytes that were there already");
-    assert!(channel.read_error().is_none(), "the promise was told, nobody else");
+    assert!(channel.read_error().is_none(), "the error goes to the promise only");
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn c06_messages_of_other_types_pass_an_encoder() {
     assert_eq!(channel.read_outbound::<u32>(), Some(7));
 }
 
-/// So many bytes.
+/// Encodes a message of `Fill` bytes.
 struct FillEncoder;
 struct Fill(usize);
 

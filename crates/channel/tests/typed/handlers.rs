@@ -1,4 +1,4 @@
-//! Typed handlers: one direction, one type, and everything else passes.
+//! Typed handlers: one direction and one type; everything else passes.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 type Log = Rc<RefCell<Vec<&'static str>>>;
 
-/// Adds one to numbers, whichever way they go.
+/// Adds one to numbers in either direction.
 struct Increment;
 
 impl InboundHandler for Increment {
@@ -59,10 +59,10 @@ fn c06_messages_of_other_types_pass_a_typed_handler_unchanged() {
     assert_eq!(channel.read_outbound::<String>().unwrap(), "text");
 }
 
-/// Asks for more, and less, than it may.
-struct InterestedInEverything;
+/// Declares interest in an event of the other direction, and not in its own messages.
+struct InterestedInOtherDirection;
 
-impl InboundHandler for InterestedInEverything {
+impl InboundHandler for InterestedInOtherDirection {
     type In = u32;
 
     fn interest(&self) -> Events {
@@ -74,7 +74,7 @@ impl InboundHandler for InterestedInEverything {
     }
 }
 
-impl OutboundHandler for InterestedInEverything {
+impl OutboundHandler for InterestedInOtherDirection {
     type In = u32;
 
     fn interest(&self) -> Events {
@@ -90,11 +90,11 @@ impl OutboundHandler for InterestedInEverything {
 fn c04_a_typed_handler_is_called_in_its_own_direction_only() {
     assert_eq!(In(Increment).interest(), Events::INBOUND);
     assert_eq!(Out(Increment).interest(), Events::OUTBOUND);
-    assert_eq!(In(InterestedInEverything).interest(), Events::ACTIVE | Events::READ);
-    assert_eq!(Out(InterestedInEverything).interest(), Events::FLUSH | Events::WRITE);
+    assert_eq!(In(InterestedInOtherDirection).interest(), Events::ACTIVE | Events::READ);
+    assert_eq!(Out(InterestedInOtherDirection).interest(), Events::FLUSH | Events::WRITE);
 }
 
-/// Notes every call, and does what the default does.
+/// Logs every call and does what the default method does.
 struct RecordingHandler(Log);
 
 impl RecordingHandler {
@@ -228,7 +228,7 @@ impl OutboundHandler for RecordingHandler {
     }
 }
 
-/// A channel with the noted handler behind one with nothing but defaults, or before it.
+/// Builds an unconnected channel with the handlers that `handler` adds, and returns their log with it.
 fn channel_with_recorder(
     handler: impl FnOnce(Log) -> Box<dyn FnOnce(&mut waterwheel_channel::Edit<'_>)>,
 ) -> (Log, Embedded) {
@@ -299,7 +299,7 @@ fn c04_every_outbound_event_reaches_a_typed_handler_and_passes_one_with_default_
     assert_eq!(log.take(), ["added", "close", "removed"]);
 }
 
-/// Takes numbers, fires text, answers with flags.
+/// Accepts numbers, fires text, answers with flags.
 struct Typed;
 
 impl InboundHandler for Typed {

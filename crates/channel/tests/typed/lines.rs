@@ -5,7 +5,7 @@ use bytes::{Buf, BufMut, Bytes, BytesMut};
 use waterwheel_channel::{Decoder, Encoder, HandlerResult, Message};
 use waterwheel_executor::Error;
 
-/// A line without its end.
+/// A line without its line end.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Line(pub(crate) Bytes);
 
@@ -21,7 +21,7 @@ impl Message for Line {
     }
 }
 
-/// Gives lines, up to `max` bytes long. The last one needs no end.
+/// Decodes lines of up to `max` bytes. The last one needs no line end.
 #[derive(Default)]
 pub(crate) struct Lines {
     pub(crate) max: usize,
@@ -66,7 +66,7 @@ impl Decoder for Lines {
     }
 }
 
-/// Writes lines, which have no line ends in them.
+/// Encodes lines; a line that contains a line end is an error.
 pub(crate) struct LineEncoder;
 
 impl Encoder for LineEncoder {

@@ -1,4 +1,4 @@
-//! The typed layer over handlers: typed handlers, codecs, chains.
+//! The typed layer: typed handlers, codecs and chains.
 
 mod chains;
 mod decoders;

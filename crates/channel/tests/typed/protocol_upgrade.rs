@@ -1,4 +1,4 @@
-//! A protocol gives way to another, in the middle of a buffer.
+//! Protocol upgrades in the middle of a buffer.
 
 use bytes::{Buf, Bytes};
 use waterwheel_channel::{
@@ -9,7 +9,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 use crate::lines::{Line, LineEncoder, Lines};
 
-/// Frames with a byte before each that says how long it is.
+/// Decodes frames with a length byte before each.
 struct Frames;
 
 #[derive(Debug, PartialEq)]
@@ -30,7 +30,7 @@ impl Decoder for Frames {
     }
 }
 
-/// Answers requests; switches to frames when it is asked to.
+/// Answers requests; switches to frames at an UPGRADE request.
 struct Requests;
 
 impl InboundHandler for Requests {
@@ -82,7 +82,7 @@ fn sent(channel: &mut Embedded) -> Vec<Bytes> {
     std::iter::from_fn(|| channel.read_outbound::<Bytes>()).collect()
 }
 
-/// With a frame that an earlier decoder would take for lines.
+/// Contains a frame that the line decoder would take for lines.
 const STREAM: &[u8] = b"a\nUPGRADE\n\x05hello\x02we\x06a\nline";
 const ANSWERS: [&str; 5] = ["200 b\"a\"\n", "101\n", "hello", "we", "a\nline"];
 
@@ -137,7 +137,7 @@ fn c03_unread_bytes_of_a_decoder_reach_its_replacement() {
     assert_eq!(channel.read_inbound::<Frame>().unwrap(), Frame(Bytes::from_static(b"hello")));
 }
 
-/// Lets more bytes come in from the front, then removes the decoder.
+/// Fires more bytes from the head of the pipeline, then removes the decoder.
 struct Refill;
 
 impl Handler for Refill {

@@ -1,4 +1,4 @@
-//! Buffers whose owners write to their channel when they are dropped (rule 1).
+//! Buffers whose destructors write to their channel (rule 1).
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use waterwheel_testkit::embedded::{self, Embedded};
 
 use super::support::{LoopFixture, PanicPoint, ScriptedTransport};
 
-/// Owns a buffer. Dropped, it sends the next one to the same channel.
+/// A buffer whose destructor sends the next one to the same channel.
 struct ChainedBuffer {
     bytes: Vec<u8>,
     left: usize,
@@ -51,7 +51,7 @@ impl Drop for ChainedBuffer {
     }
 }
 
-/// A stream that takes all bytes at once, as a socket does whose peer is fast.
+/// A stream that accepts all bytes at once, like a socket with a fast peer.
 struct DiscardingStream;
 
 impl Transport for DiscardingStream {
@@ -94,7 +94,7 @@ impl Transport for DiscardingStream {
 
 fn register_stream(fixture: &mut LoopFixture) -> Channel {
     let made = fixture.on(|here| here.register_with(NewChannel::new(DiscardingStream), |_| Ok(())));
-    made.expect("it can be registered")
+    made.expect("the channel can be registered")
 }
 
 #[test]
@@ -127,18 +127,18 @@ fn c05_rule_1_a_buffer_may_write_the_next_one_over_a_transport_of_messages() {
 fn c05_rule_1_a_chain_of_large_buffers_neither_overflows_the_stack_nor_starves_the_loop() {
     let mut fixture = LoopFixture::new();
     let (channel, other) = (register_stream(&mut fixture), register_stream(&mut fixture));
-    // Above the high water mark every flush is written at once.
+    // Above the high-water mark every flush is written at once.
     let (first, dropped) = ChainedBuffer::start(&channel, 100_000, 100_000);
     fixture.on(|_| channel.send(first));
     let seen = dropped.load(Ordering::Relaxed);
     assert!(seen < 1000, "{seen} in one call");
-    let served = fixture.event_loop.event_loop().submit(|| ()).expect("a task");
+    let served = fixture.event_loop.event_loop().submit(|| ()).expect("the task is accepted");
     fixture.event_loop.turn(Some(Duration::ZERO));
     assert!(served.is_done(), "tasks have their turn");
     fixture.on(|_| other.send(Bytes::from_static(b"others too")));
     fixture.run();
     assert!(dropped.load(Ordering::Relaxed) > seen, "and it goes on");
-    // Nor is the stack needed for those that are refused, one by the destructor of the other.
+    // Refused writes, each made by the destructor of the one before, do not nest on the stack either.
     fixture.on(|_| drop(channel.close()));
     fixture.run();
     assert_eq!(dropped.load(Ordering::Relaxed), 100_000);
@@ -159,20 +159,20 @@ fn c05_rule_1_a_write_from_the_destructor_of_an_unsent_buffer_fails() {
     assert_eq!(fixture.reports.take(), [""; 0]);
 }
 
-/// Counts the bytes it reads, and drops them there.
+/// Counts the bytes it reads and drops them.
 struct CountsBytesRead(Arc<AtomicUsize>);
 
 impl Handler for CountsBytesRead {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.fetch_add(msg.into_bytes().expect("bytes").len(), Ordering::Relaxed);
+        self.0.fetch_add(msg.into_bytes().expect("the message is bytes").len(), Ordering::Relaxed);
         Ok(())
     }
 }
 
-/// Two channels on one loop: one sends a chain, the other reads it; then the other is closed while the
-/// chain goes on.
+/// Sends a chain of buffers between two channels on one loop; the reader is closed while the chain continues.
 fn send_chain_between(one: NewChannel, other: NewChannel) {
-    let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual().expect("a loop");
+    let mut event_loop =
+        EventLoopGroup::builder(TaskOnly).build_manual().expect("the loop can be built");
     let read = Arc::new(AtomicUsize::new(0));
     let count = read.clone();
     let (sender, reader) = event_loop
@@ -189,7 +189,7 @@ fn send_chain_between(one: NewChannel, other: NewChannel) {
     event_loop.on_loop(|_| sender.send(first));
     (0..100).for_each(|_| _ = event_loop.turn(Some(Duration::ZERO)));
     assert_eq!((read.load(Ordering::Relaxed), dropped.load(Ordering::Relaxed)), (50_000, 50));
-    // Nobody reads what is sent now: the writer drops it itself, or learns that its peer is gone.
+    // No channel reads the bytes sent from here on: the writer drops them or learns that its peer is closed.
     let (first, dropped) = ChainedBuffer::start(&sender, 1000, 50);
     event_loop.on_loop(|_| {
         drop(reader.close());
@@ -215,7 +215,7 @@ fn c05_rule_1_a_chain_of_buffers_between_embedded_channels() {
 #[test]
 fn c05_rule_1_a_chain_of_buffers_out_of_an_embedded_channel() {
     for builder in [Embedded::builder(), Embedded::builder().stream()] {
-        let mut channel = builder.build(|_| Ok(())).expect("a channel");
+        let mut channel = builder.build(|_| Ok(())).expect("the message is a channel");
         let (first, dropped) = ChainedBuffer::start(channel.channel(), 10, 5);
         channel.on_loop(|channel| channel.send(first));
         for piece in 1..=5 {

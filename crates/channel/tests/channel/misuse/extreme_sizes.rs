@@ -1,11 +1,11 @@
-//! Messages that lie about their weight, and water marks at the end of the scale.
+//! Messages with a huge `size_hint`, and water marks of `usize::MAX`.
 
 use waterwheel_channel::{ChannelOptions, Message, WaterMarks};
 use waterwheel_testkit::embedded::Embedded;
 
 use super::support::{LoopFixture, ScriptedTransport, on_event, on_event_in_the_path_of_writes};
 
-/// Weighs more than there is.
+/// A message whose `size_hint` exceeds all memory.
 struct HugeSizeHint;
 
 impl Message for HugeSizeHint {
@@ -40,12 +40,12 @@ fn c07_size_hints_near_usize_max_do_not_overflow_the_pending_bytes() {
     assert_eq!(fixture.reports.take(), Vec::<String>::new());
     assert!(channel.is_open());
     assert_eq!(channel.pending_bytes(), 0);
-    assert!(channel.is_writable(), "all of it is gone");
+    assert!(channel.is_writable(), "nothing is pending");
 }
 
 #[test]
 fn c07_a_high_water_mark_of_usize_max_works() {
-    let water_marks = WaterMarks::new(0, usize::MAX).expect("in order");
+    let water_marks = WaterMarks::new(0, usize::MAX).expect("valid water marks");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut channel = Embedded::builder()
         .options(options)
@@ -56,7 +56,7 @@ fn c07_a_high_water_mark_of_usize_max_works() {
             )?;
             Ok(())
         })
-        .expect("it can be made");
+        .expect("the channel can be built");
     channel.on_loop(|channel| channel.fire_user_event(()));
     assert!(channel.channel().is_open());
     assert_eq!(channel.channel().bytes_before_unwritable(), usize::MAX);

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use waterwheel_channel::{Completion, Ctx, Events, Handler, HandlerResult, LocalCtx, Msg};
 use waterwheel_testkit::embedded::Embedded;
 
-/// Adds a letter to what is written.
+/// Appends a mark to each written text.
 struct AppendsMark;
 
 impl Handler for AppendsMark {
@@ -21,7 +21,7 @@ impl Handler for AppendsMark {
     }
 }
 
-/// Gives its place away.
+/// Hands its kept context to the test.
 struct KeepsContext(Rc<RefCell<Option<LocalCtx>>>);
 
 impl Handler for KeepsContext {
@@ -40,8 +40,8 @@ fn c05_rule_5_a_kept_context_whose_handler_it_removes_still_forwards_to_live_nei
         edit.add_last("app", KeepsContext(kept))?;
         Ok(())
     })
-    .expect("it can be made");
-    let kept = exposed.take().expect("it was added");
+    .expect("the channel can be built");
+    let kept = exposed.take().expect("the handler was added");
     channel.on_loop(|_| {
         let ran = kept.run(|ctx| {
             ctx.pipeline().remove("app").expect("it is there");
@@ -51,7 +51,7 @@ fn c05_rule_5_a_kept_context_whose_handler_it_removes_still_forwards_to_live_nei
         ran.expect("it is there");
     });
     channel.run();
-    assert_eq!(channel.read_outbound::<String>().expect("it went out"), "left over!");
+    assert_eq!(channel.read_outbound::<String>().expect("a message was sent"), "left over!");
 }
 
 #[test]
@@ -63,8 +63,8 @@ fn c05_rule_5_a_kept_context_does_not_act_for_the_handler_that_follows_its_own()
         edit.add_last("marks", AppendsMark)?;
         Ok(())
     })
-    .expect("it can be made");
-    let kept = exposed.take().expect("it was added");
+    .expect("the channel can be built");
+    let kept = exposed.take().expect("the handler was added");
     let names = Rc::new(RefCell::new(Vec::new()));
     let seen = names.clone();
     channel.on_loop(|_| {
@@ -78,5 +78,5 @@ fn c05_rule_5_a_kept_context_does_not_act_for_the_handler_that_follows_its_own()
     });
     channel.run();
     assert_eq!(*names.borrow(), ["app"]);
-    assert_eq!(channel.read_outbound::<String>().expect("it went out"), "left over");
+    assert_eq!(channel.read_outbound::<String>().expect("a message was sent"), "left over");
 }

@@ -1,4 +1,4 @@
-//! Users and transports that do what nobody should: the channel survives it, or at least its loop does.
+//! User code and transports that misuse a channel: the channel survives, or at least its loop does.
 
 mod support;
 

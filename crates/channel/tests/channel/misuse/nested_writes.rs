@@ -1,9 +1,9 @@
-//! Channels that write to each other, one inside the other.
+//! Channels that write to each other inside nested calls.
 
 use super::support::{LoopFixture, ScriptedTransport, on_event};
 
-/// Writes to the next one as long as that takes more; but for the last one, everybody also asks the
-/// next one to do the same.
+/// Each channel, except the last, fires an event at the next channel and then writes to it while it is
+/// writable.
 #[test]
 fn c07_rule_6_writes_that_wait_to_enter_a_busy_channel_are_pending() {
     const CHANNELS: usize = 20;
@@ -21,7 +21,7 @@ fn c07_rule_6_writes_that_wait_to_enter_a_busy_channel_are_pending() {
                     while target.is_writable() {
                         drop(target.write(vec![0; 1024]));
                         written += 1;
-                        assert!(written < MAX_WRITES, "nothing holds it back");
+                        assert!(written < MAX_WRITES, "the channel never becomes unwritable");
                     }
                 }),
             )?;

@@ -46,7 +46,7 @@ fn c05_rule_11_a_message_that_panics_when_it_is_dropped_does_not_keep_a_channel_
     assert_eq!(fixture.on(|here| here.registered_channels()), [other]);
 }
 
-/// PassThrough events on; when it is dropped, asks its channel for something that panics.
+/// Passes events on; its destructor runs a closure in its channel's pipeline that panics.
 struct PanicsInPipelineWhenDropped(Option<Channel>);
 
 impl Handler for PanicsInPipelineWhenDropped {
@@ -82,7 +82,7 @@ fn c05_rule_11_a_destructor_that_panics_after_a_panic_leaves_the_other_handlers_
         edit.add_last("last", CountsRemovalAndDrop(count))?;
         Ok(())
     });
-    // From inside of another one, so that nothing is settled between the panics.
+    // Inside a call of another channel, so that no deferred work runs between the panics.
     let target = channel.clone();
     let caller = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last("caller", on_event(move |_| target.fire_user_event(())))?;
@@ -91,10 +91,10 @@ fn c05_rule_11_a_destructor_that_panics_after_a_panic_leaves_the_other_handlers_
     fixture.on(|_| caller.fire_user_event(()));
     fixture.run();
     assert!(channel.closed().is_done() && caller.is_open());
-    assert_eq!(seen.get(), 2, "who was not on the stack takes its leave, and is dropped");
+    assert_eq!(seen.get(), 2, "a handler that was not on the stack is removed and dropped");
 }
 
-/// Counts that it takes its leave, and that it is dropped.
+/// Counts its `on_removed` and its drop.
 struct CountsRemovalAndDrop(Rc<Cell<u32>>);
 
 impl Handler for CountsRemovalAndDrop {
@@ -109,7 +109,7 @@ impl Drop for CountsRemovalAndDrop {
     }
 }
 
-/// Panics at every write.
+/// Panics in `write`.
 struct PanicsOnWrite;
 
 impl Handler for PanicsOnWrite {
@@ -122,7 +122,7 @@ impl Handler for PanicsOnWrite {
     }
 }
 
-/// Lets `caught` write to the channel in the middle of a call, where somebody else catches panics.
+/// Calls `caught` with the channel inside a call that catches panics, and checks that the channel is closed.
 fn a_panic_is_caught_on_its_way(caught: impl Fn(Channel) + 'static) {
     let mut fixture = LoopFixture::new();
     let channel = fixture.register(ScriptedTransport::default(), |edit| {

@@ -13,9 +13,13 @@ fn c05_rule_11_a_channel_whose_transport_panics_in_close_is_closed() {
     let other = fixture.register(ScriptedTransport::default(), |_| Ok(()));
     let closed = fixture.on(|_| channel.close());
     fixture.run();
-    assert!(closed.is_done(), "whoever asked for it learns it");
+    assert!(closed.is_done(), "the close completes");
     assert!(channel.closed().is_done());
-    assert_eq!(fixture.on(|here| here.registered_channels()), [other], "the loop has forgotten it");
+    assert_eq!(
+        fixture.on(|here| here.registered_channels()),
+        [other],
+        "the channel is deregistered"
+    );
     let told = format!("{:?}", fixture.reports.take());
     assert!(told.contains("panic in Close"), "{told}");
 }
@@ -28,7 +32,7 @@ fn c05_rule_11_a_transport_that_panics_in_register_leaves_nothing_behind() {
     fixture.run();
     assert!(made.is_done());
     let metrics = fixture.event_loop.event_loop().metrics();
-    assert_eq!(metrics.channels, 0, "the loop has forgotten it");
+    assert_eq!(metrics.channels, 0, "the channel is deregistered");
     let local = fixture.on(|here| {
         here.register_with(NewChannel::new(ScriptedTransport(PanicPoint::Register)), |_| Ok(()))
     });
@@ -70,5 +74,5 @@ fn c05_rule_11_a_panicking_transport_does_not_close_the_channel_that_called() {
     fixture.on(|_| caller.fire_user_event(()));
     fixture.run();
     assert!(!channel.is_open());
-    assert!(caller.is_open(), "it has no part in it");
+    assert!(caller.is_open(), "the caller did not panic");
 }

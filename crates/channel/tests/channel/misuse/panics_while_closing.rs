@@ -1,4 +1,4 @@
-//! Whatever panics in the course of a close, the close comes to its end (rule 11).
+//! A close completes whichever of its steps panics (rule 11).
 
 use bytes::Bytes;
 use waterwheel_channel::{AttrKey, Channel, Ctx, Events, Handler, HandlerResult, Message, Msg};
@@ -24,7 +24,7 @@ impl Drop for PanicsWhenDropped {
 
 static PANICS_WHEN_DROPPED: AttrKey<PanicsWhenDropped> = AttrKey::new("bomb");
 
-/// Where a close panics.
+/// The step of a close that panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClosingStep {
     SentBytes,
@@ -58,7 +58,7 @@ impl ClosingStep {
     ];
 }
 
-/// Closes its channel when it is told to, and panics at a point of that.
+/// Closes its channel at a user event and panics in one step of the close.
 struct ClosesAndPanics(ClosingStep);
 
 impl ClosesAndPanics {
@@ -115,7 +115,7 @@ impl Drop for ClosesAndPanics {
     }
 }
 
-/// Closes a channel with this handler; the only handle is on the loop.
+/// Closes a channel with a handler that panics at `step`; the only handle is on the loop.
 fn close(fixture: &mut LoopFixture, step: ClosingStep) -> waterwheel_executor::SharedFuture<()> {
     let channel = fixture.register(ScriptedTransport(PanicPoint::None), |edit| {
         edit.add_last("fragile", ClosesAndPanics(step))?;

@@ -1,4 +1,4 @@
-//! Sockets that a driver refuses, and whose destructors call the loop that offered them (rule 1).
+//! Sockets that a driver refuses and whose destructors call the loop (rule 1).
 
 use std::sync::{Arc, Mutex};
 
@@ -9,27 +9,28 @@ use waterwheel_channel::{
 
 use super::support::LoopFixture;
 
-/// ExposesChannel its channel.
+/// Hands its channel to the test.
 struct ExposesChannel(Arc<Mutex<Option<Channel>>>);
 
 impl Handler for ExposesChannel {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        *self.0.lock().expect("nobody panics here") = Some(ctx.channel());
+        *self.0.lock().expect("the lock is not poisoned") = Some(ctx.channel());
         Ok(())
     }
 }
 
-/// No socket at all. Dropped, it asks the loop and the channel for something, and says so.
+/// Not a socket. Its destructor calls the loop and the channel, and records that.
 struct UnsupportedSocket(Arc<Mutex<Option<Channel>>>, Arc<Mutex<Vec<&'static str>>>);
 
 impl Drop for UnsupportedSocket {
     fn drop(&mut self) {
-        let here = LocalLoop::current().expect("it is dropped on the loop");
+        let here = LocalLoop::current().expect("the socket is dropped on the loop");
         here.detach(Token::from_bits(7));
-        let channel = self.0.lock().expect("nobody panics here").take().expect("it was added");
+        let channel =
+            self.0.lock().expect("the lock is not poisoned").take().expect("the handler was added");
         channel.send(1_u8);
         drop(channel.close());
-        self.1.lock().expect("nobody panics here").push("dropped");
+        self.1.lock().expect("the lock is not poisoned").push("dropped");
     }
 }
 
@@ -48,6 +49,6 @@ fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_while_nothing_is_borrowe
     let error = registered.expect_err("nobody knows what that is").to_string();
     assert!(error.contains("cannot watch"), "{error}");
     fixture.run();
-    assert_eq!(*log.lock().expect("nobody panics here"), ["dropped"]);
+    assert_eq!(*log.lock().expect("the lock is not poisoned"), ["dropped"]);
     assert_eq!(fixture.reports.take(), [""; 0]);
 }

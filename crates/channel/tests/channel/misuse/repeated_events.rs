@@ -1,4 +1,4 @@
-//! Handlers that ask their channel, from inside of a call, for what they were called for (rule 2).
+//! Handlers that request from their channel, inside a call, the event they were called for (rule 2).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use waterwheel_executor::Error;
 
 use super::support::{LoopFixture, PanicPoint, ScriptedTransport};
 
-/// Passes nothing on: asks the channel for it again, this many times for each.
+/// Passes no event on: requests the same event from the channel again, this many times for each.
 struct RepeatsEvent(usize);
 
 impl RepeatsEvent {
@@ -91,7 +91,7 @@ fn unused_address() -> Address {
 
 type Trigger = fn(&Channel);
 
-/// How each of them begins.
+/// Every event with the call that starts it.
 const TRIGGERS: [(&str, Trigger); 13] = [
     ("on_read", |channel| drop(channel.with_pipeline(|pipeline| pipeline.fire_read(1_u8)))),
     ("on_read_complete", |channel| {
@@ -112,7 +112,7 @@ const TRIGGERS: [(&str, Trigger); 13] = [
     ("read", |channel| channel.read()),
 ];
 
-/// A channel with such a handler. It does not read by itself.
+/// Registers a channel with a repeating handler, without auto-read.
 fn channel_with_repeater(fixture: &mut LoopFixture, times: usize) -> Channel {
     let channel = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
     fixture.on(|_| channel.set_auto_read(false));
@@ -121,7 +121,7 @@ fn channel_with_repeater(fixture: &mut LoopFixture, times: usize) -> Channel {
             pipeline.add_last("again", RepeatsEvent(times)).map(drop)
         })
     });
-    added.join().expect("the loop runs").expect("it is added");
+    added.join().expect("the loop runs").expect("the handler is added");
     channel
 }
 
@@ -133,7 +133,7 @@ fn c05_rule_2_a_handler_that_repeats_its_own_event_does_not_starve_the_loop() {
         let other = fixture.register(ScriptedTransport(PanicPoint::None), |_| Ok(()));
         fixture.on(|_| trigger(&channel));
         let event_loop = fixture.event_loop.event_loop();
-        let task = event_loop.submit(|| ()).expect("a task");
+        let task = event_loop.submit(|| ()).expect("the task is accepted");
         let timer = event_loop.schedule(Duration::ZERO, || ()).expect("a timer");
         let written = other.write_and_flush(1_u8);
         (0..3).for_each(|_| _ = fixture.event_loop.turn(Some(Duration::ZERO)));
@@ -143,7 +143,8 @@ fn c05_rule_2_a_handler_that_repeats_its_own_event_does_not_starve_the_loop() {
     }
 }
 
-/// Lets a handler that has begun with this, and causes so many for each, come to what it comes to.
+/// Starts a handler that repeats its event `times` times, and checks that the report names it and that its
+/// channel is closed.
 fn assert_named_and_closed(what: &str, trigger: Trigger, times: usize) {
     let mut fixture = LoopFixture::new();
     let channel = channel_with_repeater(&mut fixture, times);
@@ -156,7 +157,7 @@ fn assert_named_and_closed(what: &str, trigger: Trigger, times: usize) {
     assert!(channel.closed().is_done(), "{what}");
     let late = channel.write(1_u8);
     fixture.run();
-    let error = late.join().expect_err("it is closed").to_string();
+    let error = late.join().expect_err("the channel is closed").to_string();
     assert!(error.contains("`again` does not terminate"), "{what}: {error}");
     let reports = fixture.reports.take();
     assert!(reports.iter().any(|it| it.contains("`again`")), "{what}: {reports:?}");
@@ -176,7 +177,7 @@ fn c05_rule_2_a_handler_that_repeats_its_own_event_for_ever_is_named_and_its_cha
     assert_named_and_closed("flush", |channel| channel.flush(), 1);
 }
 
-/// Answers every event with writes, as many as it is told, which wait for it.
+/// Answers each user event with this many writes, which are deferred until it returns.
 struct WriteBurst(usize);
 
 impl Handler for WriteBurst {
@@ -199,11 +200,11 @@ fn c05_rule_2_all_events_that_one_call_causes_are_delivered() {
     });
     fixture.on(|_| channel.fire_user_event(()));
     let last = fixture.on(|_| channel.write_and_flush(1_u8));
-    assert!(last.is_done(), "what has an end is not put off");
+    assert!(last.is_done(), "the writes of one call are not put off");
     assert!(channel.is_open());
 }
 
-/// Asks for a close again and again; when it is removed, says so.
+/// Requests a close from inside `close`, and records its removal.
 struct RepeatsClose(std::rc::Rc<std::cell::Cell<bool>>);
 
 impl Handler for RepeatsClose {
@@ -232,8 +233,8 @@ fn c05_rule_4_a_handler_can_be_removed_while_its_remaining_events_wait() {
     let gone = fixture.on(|_| channel.with_pipeline(|pipeline| pipeline.remove("again").map(drop)));
     assert!(gone.join().expect("the loop runs").is_ok());
     fixture.run();
-    assert!(removed.get(), "it has taken its leave");
-    assert!(channel.closed().is_done(), "what it asked for last goes past it");
+    assert!(removed.get(), "on_removed was called");
+    assert!(channel.closed().is_done(), "its last close passes the removed handler");
     let reports = fixture.reports.take();
-    assert_eq!(reports, [""; 0], "nothing was given up");
+    assert_eq!(reports, [""; 0], "no event was dropped");
 }

@@ -1,4 +1,4 @@
-//! Handlers that let their channel come and go for ever.
+//! Handlers that deregister and register their channel for ever.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use waterwheel_channel::{Ctx, Handler, HandlerResult};
 
 use super::support::{LoopFixture, ScriptedTransport};
 
-/// Leaves as soon as it has come, and comes as soon as it has left.
+/// Deregisters in `on_registered` and registers in `on_unregistered`.
 struct RepeatsRegistration(Rc<Cell<usize>>);
 
 impl Handler for RepeatsRegistration {
@@ -19,8 +19,8 @@ impl Handler for RepeatsRegistration {
     }
 
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        // A loop that is kept busy for ever would not come to say so.
-        assert!(self.0.get() < 10_000, "nobody else has a turn");
+        // A loop that is busy for ever could not fail the test by itself.
+        assert!(self.0.get() < 10_000, "the loop is starved");
         drop(ctx.channel().register());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Panics on the way to offloaded handlers (rule 11).
+//! Messages whose `size_hint` panics on the way to offloaded handlers (rule 11).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use waterwheel_executor::{Clock, EventExecutor, VirtualClock};
 
 use super::support::{LoopFixture, ScriptedTransport};
 
-/// A message that cannot be weighed.
+/// A message whose `size_hint` panics.
 struct PanicsInSizeHint;
 
 impl Message for PanicsInSizeHint {
@@ -21,7 +21,7 @@ impl Message for PanicsInSizeHint {
     }
 }
 
-/// Passes everything on, and says when it takes its leave.
+/// Passes everything on and reports its removal.
 struct ReportsRemoval(mpsc::Sender<&'static str>);
 
 impl RemoteHandler for ReportsRemoval {
@@ -70,7 +70,7 @@ fn c03_operations_queued_for_an_offloaded_handler_complete_although_its_slot_is_
     }
 }
 
-/// AnswersWithPanickingSize with what cannot be weighed.
+/// Answers each read with a message whose `size_hint` panics.
 struct AnswersWithPanickingSize;
 
 impl Handler for AnswersWithPanickingSize {
@@ -101,7 +101,8 @@ fn c03_operations_behind_a_removed_offloaded_handler_complete_although_its_slot_
     let written = fixture.on(|here| {
         here.with_pipeline(&channel, |pipeline| {
             pipeline.remove("remote").expect("it is there");
-            // These wait until it has left, and then go past: the first one brings the slot down.
+            // These events wait until the handler is removed and then pass its slot: the answer to the first
+            // one panics and closes the channel.
             pipeline.fire_read(String::from("a question"));
             pipeline.write_with(String::from("waits"), Completion::local(|_| ()));
             channel.write(String::from("waits, too"))

@@ -1,4 +1,4 @@
-//! Messages that use their channel when they are weighed.
+//! Messages whose `size_hint` uses their channel.
 
 use std::sync::mpsc;
 
@@ -6,7 +6,7 @@ use waterwheel_channel::{Channel, Message};
 
 use super::support::{LoopFixture, ScriptedTransport, on_event_in_the_path_of_writes};
 
-/// A message that writes when it is weighed.
+/// A message that writes to its channel in `size_hint`.
 struct WritesInSizeHint {
     channel: Channel,
     asked: mpsc::Sender<()>,
@@ -33,7 +33,7 @@ fn c05_rule_1_nothing_is_borrowed_while_size_hint_runs() {
             on_event_in_the_path_of_writes(move |ctx| {
                 if std::mem::take(&mut first) {
                     let channel = ctx.channel();
-                    // At a busy handler, and past it.
+                    // Once from the tail, where this busy handler defers it, and once from this handler on.
                     drop(channel.write(WritesInSizeHint {
                         channel: channel.clone(),
                         asked: asked.clone(),

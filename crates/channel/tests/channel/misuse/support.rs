@@ -1,4 +1,4 @@
-//! A loop by hand, channels over a transport that does as it is told, and handlers made of closures.
+//! A manually driven loop, channels over a scripted transport, and handlers made of closures.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, Report, Reporter};
 
-/// A loop by hand, and what it has reported.
+/// A manually driven loop and its reports.
 pub(crate) struct LoopFixture {
     pub(crate) event_loop: ManualEventLoop,
     pub(crate) reports: Arc<Reports>,
@@ -22,14 +22,14 @@ impl LoopFixture {
     pub(crate) fn new() -> Self {
         let reports = Arc::new(Reports::default());
         let builder = EventLoopGroup::builder(TaskOnly).reporter(reports.clone());
-        Self { event_loop: builder.build_manual().expect("a loop"), reports }
+        Self { event_loop: builder.build_manual().expect("the loop can be built"), reports }
     }
 
     pub(crate) fn on<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> R {
-        self.event_loop.on_loop(f).expect("the loop is not over")
+        self.event_loop.on_loop(f).expect("the loop has not ended")
     }
 
-    /// Some turns: enough for everything that has an end.
+    /// Turns the loop often enough for all work that ends.
     pub(crate) fn run(&mut self) {
         for _ in 0..100 {
             self.event_loop.turn(Some(Duration::ZERO));
@@ -43,27 +43,27 @@ impl LoopFixture {
         make: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>,
     ) -> Channel {
         let made = self.on(|here| here.register_with(NewChannel::new(transport), make));
-        made.expect("it can be registered")
+        made.expect("the channel can be registered")
     }
 }
 
-/// Faults, as text.
+/// A reporter that collects faults as text.
 #[derive(Default)]
 pub(crate) struct Reports(Mutex<Vec<String>>);
 
 impl Reports {
     pub(crate) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+        std::mem::take(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 }
 
 impl Reporter for Reports {
     fn report(&self, report: &Report<'_>) {
-        self.0.lock().expect("nobody panics here").push(report.fault.to_string());
+        self.0.lock().expect("the lock is not poisoned").push(report.fault.to_string());
     }
 }
 
-/// When a transport is to panic.
+/// The transport method that panics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PanicPoint {
     #[default]
@@ -74,7 +74,7 @@ pub(crate) enum PanicPoint {
     Close,
 }
 
-/// A transport that is connected, takes everything, reads nothing, and panics if it is told to.
+/// A connected transport that accepts every write, reads nothing, and panics in one method.
 #[derive(Default)]
 pub(crate) struct ScriptedTransport(pub(crate) PanicPoint);
 
@@ -129,12 +129,13 @@ impl Transport for ScriptedTransport {
     }
 }
 
-/// A handler that does as it is told when an event of the user's comes.
+/// Returns a handler that calls `f` for each user event.
 pub(crate) fn on_event(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
     OnEvent(f, Events::USER_EVENT)
 }
 
-/// The same, and it is in the way of every write: what is written meanwhile has to wait.
+/// Returns a handler that calls `f` for each user event and is interested in writes: writes made meanwhile are
+/// deferred.
 pub(crate) fn on_event_in_the_path_of_writes(f: impl FnMut(&Ctx<'_>) + 'static) -> impl Handler {
     OnEvent(f, Events::USER_EVENT | Events::WRITE)
 }

@@ -1,4 +1,4 @@
-//! C03: pipelines that change, and what is wrong with a change.
+//! C03: edits of pipelines, and edits that fail.
 
 use waterwheel_channel::{Ctx, Edit, Events, Handler, HandlerResult, Name, PipelineError};
 use waterwheel_executor::Error;
@@ -16,7 +16,7 @@ fn three_recorders() -> PipelineFixture {
     })
 }
 
-/// Of another type than the recorders.
+/// A handler of another type than the recorders.
 struct NoOpHandler;
 
 impl Handler for NoOpHandler {}
@@ -33,7 +33,7 @@ fn c03_handlers_are_added_first_last_before_and_after_others() {
         pipeline.add_before(slot, "between", log.recorder())?;
         Ok(pipeline.names())
     });
-    let names = names.expect("it is open").expect("it is all right");
+    let names = names.expect("the channel is open").expect("the edit succeeds");
     let expected = ["first", "a", "before b", "b", "between", "after b", "c", "last"];
     assert_eq!(names, expected);
     drop(fixture.log.take());
@@ -58,7 +58,10 @@ fn c03_handlers_are_removed_by_name_slot_and_type() {
         pipeline.remove(by_type)?;
         Ok(pipeline.names())
     });
-    assert_eq!(names.expect("it is open").expect("it is all right"), Vec::<String>::new());
+    assert_eq!(
+        names.expect("the channel is open").expect("the edit succeeds"),
+        Vec::<String>::new()
+    );
     let gone =
         ["b", "c", "a"].map(|name| [format!("{name} on_removed"), format!("{name} dropped")]);
     assert_eq!(fixture.log.take(), gone.concat());
@@ -76,7 +79,7 @@ fn c03_handlers_are_replaced_under_the_same_name_or_another() {
         assert!(pipeline.slot("c").is_none());
         Ok(pipeline.names())
     });
-    assert_eq!(names.expect("it is open").expect("it is all right"), ["a", "b", "d"]);
+    assert_eq!(names.expect("the channel is open").expect("the edit succeeds"), ["a", "b", "d"]);
     assert_eq!(
         fixture.log.take(),
         ["b on_added", "b on_removed", "b dropped", "d on_added", "c on_removed", "c dropped"]
@@ -94,7 +97,7 @@ fn c03_a_name_may_be_reused_after_its_handler_was_removed() {
         assert!(matches!(pipeline.remove(old), Err(PipelineError::UnknownSlot { .. })));
         Ok((old, new, pipeline.names()))
     });
-    let (old, new, names) = slots.expect("it is open").expect("it is all right");
+    let (old, new, names) = slots.expect("the channel is open").expect("the edit succeeds");
     assert_ne!(old, new, "a slot that is used again is another one");
     assert_eq!(names, ["a", "c", "b"]);
 }
@@ -206,7 +209,7 @@ fn c03_names_are_generated_from_types() {
     assert_eq!(fixture.names(), ["Recorder#0", "NoOpHandler#1", "NoOpHandler#2", "NoOpHandler#3"]);
 }
 
-/// An edit that fails leaves no trace.
+/// Performs an edit that fails, checks that it leaves no trace, and returns its error text.
 fn fails_without_trace(
     wrong: impl FnOnce(&mut Edit<'_>, &Log) -> Result<(), Error> + 'static,
 ) -> String {
@@ -220,7 +223,7 @@ fn fails_without_trace(
             wrong(edit, &log)
         })
     });
-    let failed = edited.expect("it is open").expect_err("it is wrong");
+    let failed = edited.expect("the channel is open").expect_err("the edit fails");
     assert_eq!(fixture.names(), ["a", "b", "c"]);
     let found = fixture.log.take();
     assert!(found.iter().all(|line| line == "never-added dropped"), "{found:?}");
@@ -257,7 +260,8 @@ fn c03_an_error_in_an_edit_undoes_all_of_it() {
 #[test]
 fn c03_an_unknown_name_in_an_empty_pipeline_is_an_error() {
     let mut fixture = started_fixture(|_, _| Ok(()));
-    let removed = fixture.with_pipeline(|pipeline| pipeline.remove("x")).expect("it is open");
+    let removed =
+        fixture.with_pipeline(|pipeline| pipeline.remove("x")).expect("the channel is open");
     let message = "the pipeline has no handler named `x`; its handlers are: none";
     assert_eq!(removed.expect_err("there is none").to_string(), message);
 }
@@ -270,12 +274,12 @@ fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.add_after("a", "staged", log.recorder())?;
             pipeline.remove("staged")?;
-            // Takes its place.
+            // Replaces the staged handler.
             pipeline.add_last("d", log.recorder())?;
             edit.remove("nobody")
         })
     });
-    assert!(edited.expect("it is open").is_err());
+    assert!(edited.expect("the channel is open").is_err());
     assert_eq!(fixture.names(), ["a", "b", "c", "d"], "the inner edits stand");
     let lines = ["never-added dropped", "d on_added"];
     assert_eq!(fixture.log.take(), lines);
@@ -321,7 +325,7 @@ fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
             edit.remove("b")
         })
     });
-    let failed = added.expect("it is open").expect_err("it cannot work here");
+    let failed = added.expect("the channel is open").expect_err("`bad` cannot be added");
     assert_eq!(failed.to_string(), "`bad` could not be added: not here");
     assert_eq!(fixture.names(), ["a", "c", "good"]);
     assert_eq!(
@@ -345,14 +349,17 @@ fn c03_an_initialiser_that_fails_closes_the_channel() {
         edit.add_last("a", log.recorder())?;
         Err(error("no"))
     });
-    assert_eq!(made.expect_err("it failed").to_string(), "no");
+    assert_eq!(made.expect_err("the initialiser failed").to_string(), "no");
     assert_eq!(log.take(), ["never-added dropped", "closed ok"]);
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
         edit.add_last("b", log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))))?;
         Ok(())
     });
-    assert_eq!(made.expect_err("it failed").to_string(), "`b` could not be added: not here");
+    assert_eq!(
+        made.expect_err("the initialiser failed").to_string(),
+        "`b` could not be added: not here"
+    );
     let lines =
         ["a on_added", "b on_added", "b on_removed", "b dropped", "a on_removed", "a dropped"];
     assert_eq!(log.take(), lines);
@@ -373,7 +380,7 @@ fn c03_a_closed_channel_cannot_be_edited() {
     assert_eq!(fixture.errors(), [refused]);
     assert!(fixture.with_pipeline(|pipeline| pipeline.names()).is_none(), "it is gone");
     let mut asked = fixture.on_loop(|channel| channel.with_pipeline(|pipeline| pipeline.names()));
-    assert!(asked.try_take().expect("at once").is_err());
+    assert!(asked.try_take().expect("the future completes at once").is_err());
 }
 
 #[test]
@@ -385,7 +392,7 @@ fn c03_unhandled_messages_and_errors_are_reported_at_the_tail() {
         edit.add_last("two", log.recorder().interest(Events::NONE))?;
         Ok(())
     });
-    let channel = channel.expect("it can be made");
+    let channel = channel.expect("the channel can be built");
     let id = channel.id();
     fixture.on_loop(|_| {
         for _ in 0..5 {

@@ -1,11 +1,11 @@
-//! Rule 12: handlers are skipped for what they do not handle.
+//! Rule 12: events skip handlers that are not interested in them.
 
 use waterwheel_channel::Events;
 use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{fixture, start_timer, text, trigger_every_method};
 
-/// Every event with the moment it is.
+/// Every event with its handler method.
 const EVENTS: [(Events, HandlerMethod); 18] = [
     (Events::REGISTERED, HandlerMethod::Registered),
     (Events::UNREGISTERED, HandlerMethod::Unregistered),
@@ -27,7 +27,7 @@ const EVENTS: [(Events, HandlerMethod); 18] = [
     (Events::SHUTDOWN_OUTPUT, HandlerMethod::ShutdownOutput),
 ];
 
-/// The methods that `app` was called with, each once, if it is interested in these events.
+/// Returns the methods called on a handler with this interest, each once.
 fn called_for(interest: Events) -> Vec<String> {
     let mut fixture = fixture(|edit, log| {
         edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
@@ -97,7 +97,7 @@ fn c05_rule_12_a_skipped_slot_defers_no_events() {
         edit.add_last(
             "app",
             log.recorder().interest(Events::READ).reading(move |ctx, _| {
-                // It runs; what it is not interested in goes past all the same.
+                // The handler runs; events it is not interested in pass it.
                 drop(ctx.channel().write(text("1")));
                 told.push(format!("{} pending", ctx.channel().pending_bytes()));
                 ctx.write(text("2"));

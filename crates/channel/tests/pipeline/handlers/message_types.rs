@@ -1,4 +1,4 @@
-//! C06: types of messages, checked when a pipeline is made and when it is changed.
+//! C06: message types, checked when a pipeline is built and when it is edited.
 
 use bytes::Bytes;
 use waterwheel_channel::{Handler, HandlerResult, Message, Msg, PipelineError, Signature, TypeTag};
@@ -13,7 +13,7 @@ struct Request;
 impl Message for Line {}
 impl Message for Request {}
 
-/// A handler with this signature that does nothing.
+/// A handler with this signature and no behaviour.
 struct Typed(Signature);
 
 impl Handler for Typed {
@@ -46,7 +46,7 @@ fn answering() -> Typed {
     Typed(Signature::transparent().answers(TypeTag::list::<Request>()))
 }
 
-/// Of bytes, with three handlers that fit.
+/// Builds a channel of bytes with three handlers whose types fit.
 fn fitting() -> PipelineFixture {
     fixture_with(Embedded::builder().stream(), |edit, _| {
         edit.add_last("lines", lines())?;
@@ -74,7 +74,7 @@ fn c06_mismatched_types_are_found_when_the_pipeline_is_built() {
         edit.add_last("app", app())?;
         Ok(())
     });
-    // What a handler without a signature does is not known, so that nothing is known behind it.
+    // A handler without a signature may emit any type, so nothing behind it is checked.
     assert!(made.is_ok());
     drop(made);
     drop(log.take());
@@ -86,7 +86,7 @@ fn c06_mismatched_types_are_found_when_the_pipeline_is_built() {
         Ok(())
     });
     let message = "`app` accepts Request but `lines` before it emits Line";
-    assert_eq!(short(&made.expect_err("it does not fit")), message);
+    assert_eq!(short(&made.expect_err("the types do not fit")), message);
     assert_eq!(log.take(), ["never-added dropped"]);
 }
 
@@ -97,13 +97,13 @@ fn c06_the_types_of_the_transport_are_checked_too() {
         Ok(())
     });
     let message = "`app` accepts Request but `embedded` before it emits Bytes";
-    assert_eq!(short(&made.expect_err("it does not fit")), message);
+    assert_eq!(short(&made.expect_err("the types do not fit")), message);
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("answering", answering())?;
         Ok(())
     });
     let message = "`embedded` accepts Bytes or FileRegion but `answering` after it emits Request";
-    assert_eq!(short(&made.expect_err("it does not fit")), message);
+    assert_eq!(short(&made.expect_err("the types do not fit")), message);
     let made = Embedded::builder().stream().build(|edit| {
         edit.add_last("encoder", encoder())?;
         edit.add_last("answering", answering())?;
@@ -116,10 +116,11 @@ fn edit_fails(
     edit: impl FnOnce(&mut waterwheel_channel::Edit<'_>) -> Result<(), PipelineError> + 'static,
 ) -> String {
     let mut fixture = fitting();
-    let edited = fixture.with_pipeline(|pipeline| pipeline.edit(edit)).expect("it is open");
+    let edited =
+        fixture.with_pipeline(|pipeline| pipeline.edit(edit)).expect("the channel is open");
     assert_eq!(fixture.names(), ["lines", "requests", "app"], "as it was");
     assert!(fixture.channel().is_open());
-    let error = edited.expect_err("it does not fit");
+    let error = edited.expect_err("the types do not fit");
     assert!(matches!(error, PipelineError::Types(_)), "{error:?}");
     short(&error)
 }

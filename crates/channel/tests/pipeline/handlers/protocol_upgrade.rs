@@ -1,4 +1,4 @@
-//! C05: a protocol upgrade with left-over bytes, in a decoder written by hand.
+//! C05: a protocol upgrade with left-over bytes, in a hand-written decoder.
 
 use bytes::{Buf, Bytes, BytesMut};
 use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
@@ -6,7 +6,7 @@ use waterwheel_testkit::recorder::Log;
 
 use crate::support::{PipelineFixture, started_fixture, text};
 
-/// Takes lines out of what comes in. When it is removed it hands on what it has not read.
+/// Splits its input into lines. When it is removed it passes its unread bytes on.
 #[derive(Default)]
 struct Lines {
     unread: BytesMut,
@@ -26,7 +26,7 @@ impl Handler for Lines {
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.unread.extend_from_slice(&msg.take::<Bytes>().expect("bytes"));
+        self.unread.extend_from_slice(&msg.take::<Bytes>().expect("the message is bytes"));
         while let Some(end) = self.unread.iter().position(|byte| *byte == b'\n') {
             let line = self.unread.split_to(end).freeze();
             self.unread.advance(1);
@@ -43,7 +43,7 @@ impl Handler for Lines {
     }
 }
 
-/// Lines, until one of them asks for the other protocol: then `raw` in their place.
+/// Decodes lines until one requests the other protocol: then `raw` replaces the decoder.
 fn upgrading(in_place: bool) -> PipelineFixture {
     started_fixture(|edit, log| {
         edit.add_last("lines", Lines::default())?;
@@ -83,7 +83,7 @@ fn c05_an_upgrade_loses_no_bytes() {
             "app on_read a",
             "app on_read upgrade",
             "raw on_added",
-            "app on_removed", // It has returned; `lines` has not.
+            "app on_removed", // `app` has returned; `lines` has not.
             "app dropped",
             "raw on_read raw\\nby",
         ]
@@ -119,7 +119,7 @@ fn c05_an_upgrade_works_byte_by_byte() {
 
 #[test]
 fn c05_edits_while_data_flows_lose_nothing() {
-    // Each message adds a handler in front of the one that sees it, and removes the last one so added.
+    // Each message adds a handler in front of the one that reads it, and removes the one added last.
     let mut fixture = started_fixture(|edit, log| {
         let more = log.clone();
         let mut last = None;
@@ -152,7 +152,7 @@ fn c05_edits_while_data_flows_lose_nothing() {
             "Recorder#0 on_read 2",
             "app on_read 2",
             "Recorder#1 on_added",
-            "Recorder#1 write 2", // Recorder#0 runs and was removed: past it.
+            "Recorder#1 write 2", // Recorder#0 runs and was removed: the write passes it.
             "Recorder#0 on_removed",
         ]
     );

@@ -1,4 +1,4 @@
-//! Rules 4 and 5: handlers that are removed while they run.
+//! Rules 4 and 5: handlers removed while they run.
 
 use bytes::Bytes;
 use waterwheel_testkit::recorder::HandlerMethod;
@@ -30,9 +30,9 @@ fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_d
         [
             "app on_read x",
             "app returns",
-            "app write 1", // It came before the removal, and is for the handler.
+            "app write 1", // Written before the removal: the handler receives it.
             "first write 1",
-            "first write 2", // Past the handler, not past what was before it.
+            "first write 2", // Passes the handler, behind its deferred event.
             "first write 3",
             "first flush",
             "app on_removed",
@@ -145,7 +145,7 @@ fn c05_rule_05_a_removed_handler_may_still_pass_on_events() {
         edit.add_last(
             "lines",
             log.recorder().reading(|ctx, msg| {
-                let bytes = msg.take::<Bytes>().expect("bytes");
+                let bytes = msg.take::<Bytes>().expect("the message is bytes");
                 ctx.fire_read(bytes.slice(..1));
                 assert!(ctx.is_removed());
                 ctx.fire_read(bytes.slice(1..));
@@ -206,7 +206,7 @@ fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
         [
             "one on_read x",
             "two on_read x",
-            "three on_removed", // It does not run, so it goes at once.
+            "three on_removed", // Does not run, so it is removed at once.
             "three dropped",
             "four on_read x",
             "two on_removed",
@@ -252,7 +252,7 @@ fn c05_rule_05_events_fired_by_a_replaced_handler_reach_its_successor() {
             "new on_read_complete",
             "new read",
         ],
-        "what it writes does not go through its successor"
+        "the writes of the replaced handler do not pass its successor"
     );
     assert_eq!((fixture.sent(), fixture.passed()), (vec!["out".to_owned()], vec!["x".to_owned()]));
 }

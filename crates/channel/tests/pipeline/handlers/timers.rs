@@ -100,7 +100,7 @@ fn c03_a_handler_cannot_cancel_the_timer_of_another() {
         edit.add_last(
             "b",
             log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
-                assert!(!ctx.cancel(mine.get().expect("it was set")));
+                assert!(!ctx.cancel(mine.get().expect("the value was set")));
                 Ok(())
             }),
         )?;
@@ -134,8 +134,8 @@ fn c03_timers_are_cancelled_with_their_handler() {
     let log = fixture.log.clone();
     fixture.with_pipeline(move |pipeline| {
         pipeline.remove("a").expect("it is there");
-        // In the same place, and under the same name.
-        pipeline.add_first("a", log.recorder()).expect("it fits");
+        // At the same position and under the same name.
+        pipeline.add_first("a", log.recorder()).expect("the handler can be added");
     });
     drop(fixture.log.take());
     fixture.advance(MS * 5);

@@ -1,4 +1,4 @@
-//! Rule 9: when what was flushed is written.
+//! Rule 9: when flushed messages are written.
 
 use bytes::Bytes;
 use waterwheel_channel::{Completion, Ctx, Events};
@@ -7,7 +7,7 @@ use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
 use crate::support::{PipelineFixture, bytes, started_fixture, text};
 
-/// A channel whose handler does this with a message; the log has each write to the transport.
+/// Builds a channel whose handler calls `answer` for each message.
 fn answering(answer: impl Fn(&Ctx<'_>, &Log) -> Result<(), Error> + 'static) -> PipelineFixture {
     let mut fixture = started_fixture(|edit, log| {
         let told = log.clone();
@@ -33,7 +33,7 @@ fn c05_rule_09_three_answers_are_one_write() {
 fn c05_three_pipelined_requests_are_answered_in_one_write() {
     let mut fixture = started_fixture(|edit, log| {
         let decoder = log.recorder().interest(Events::READ).reading(|ctx, msg| {
-            let bytes = msg.take::<Bytes>().expect("bytes");
+            let bytes = msg.take::<Bytes>().expect("the message is bytes");
             for request in bytes.split(|byte| *byte == b' ') {
                 ctx.fire_read(Bytes::copy_from_slice(request));
             }
@@ -87,7 +87,7 @@ fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
         )?;
         Ok(())
     });
-    let caller = caller.expect("it can be made");
+    let caller = caller.expect("the channel can be built");
     fixture.on_loop(|_| caller.fire_user_event(text("go")));
     assert_eq!(fixture.sent(), ["1"]);
     assert_eq!(fixture.log.take().last().map(String::as_str), Some("caller sends 2"));
@@ -154,7 +154,7 @@ fn c05_rule_09_every_operation_that_ends_the_channel_flushes_first() {
             ctx.write_and_flush(text("2"));
             Ok(())
         });
-        // Who has only left its loop can still write.
+        // A channel that was only deregistered can still write.
         let expected = if at == 2 { vec!["1", "2"] } else { vec!["1"] };
         assert_eq!(fixture.sent(), expected, "at {at}");
     }
@@ -165,7 +165,7 @@ fn c05_from_another_thread_a_write_before_a_close_is_delivered() {
     let mut fixture = started_fixture(|_, _| Ok(()));
     let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || (channel.write_and_flush(text("1")), channel.close()));
-    let (mut written, mut closed) = asked.join().expect("it does not panic");
+    let (mut written, mut closed) = asked.join().expect("the thread does not panic");
     fixture.run();
     assert!(
         matches!(written.try_take(), Some(Ok(()))) && matches!(closed.try_take(), Some(Ok(())))

@@ -1,4 +1,4 @@
-//! When something was last written, for handlers that ask.
+//! The time of the last write, for handlers that query it.
 
 use std::cell::Cell;
 use std::io;
@@ -14,21 +14,21 @@ use crate::support::{PipelineFixture, ZeroSized, bytes, fixture_with, text};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A channel with a handler that can be asked.
+/// A channel with a handler that queries the last write time.
 struct LastWriteProbe {
     fixture: PipelineFixture,
     answer: Rc<Cell<Option<Nanos>>>,
 }
 
 impl LastWriteProbe {
-    /// How long ago it was.
+    /// Returns the time since the last write.
     fn time_since_last_write(&mut self) -> Option<Duration> {
         self.fixture.on_loop(|channel| channel.fire_user_event(text("when?")));
         self.fixture.run();
         self.answer.get().map(|at| self.fixture.now().since(at))
     }
 
-    /// Writes, and lets a second pass.
+    /// Writes, then advances the clock by a second.
     fn write(&mut self, length: usize) {
         self.fixture.on_loop(|channel| drop(channel.write_and_flush(bytes(length))));
         self.fixture.advance(SECOND);
@@ -53,8 +53,12 @@ fn probe(builder: EmbeddedBuilder) -> LastWriteProbe {
 fn c07_the_last_write_time_is_recorded_from_the_first_query_on() {
     let mut probe = probe(Embedded::builder().stream());
     probe.write(3);
-    assert_eq!(probe.time_since_last_write(), None, "nobody had asked");
-    assert_eq!(probe.time_since_last_write(), None, "nothing since");
+    assert_eq!(
+        probe.time_since_last_write(),
+        None,
+        "the time is recorded only after the first query"
+    );
+    assert_eq!(probe.time_since_last_write(), None, "no write since the first query");
     probe.write(3);
     assert_eq!(probe.time_since_last_write(), Some(SECOND));
     probe.fixture.advance(SECOND);
@@ -67,7 +71,7 @@ fn c07_a_partial_write_sets_the_last_write_time_and_a_waiting_one_does_not() {
     assert_eq!(probe.time_since_last_write(), None);
     probe.fixture.set_room(0);
     probe.write(5);
-    assert_eq!(probe.time_since_last_write(), None, "it waits");
+    assert_eq!(probe.time_since_last_write(), None, "the write waits");
     probe.fixture.set_room(2);
     assert_eq!(probe.time_since_last_write(), Some(Duration::ZERO), "two bytes of five");
     probe.fixture.advance(SECOND);

@@ -1,4 +1,4 @@
-//! C05, C07: messages with a will of their own, which write, panic or change their weight.
+//! C05, C07: messages that write or panic when dropped, or change their `size_hint`.
 
 use std::cell::RefCell;
 
@@ -25,7 +25,7 @@ impl Drop for WritesWhenDropped {
 
 #[test]
 fn c07_a_message_may_write_when_it_is_dropped() {
-    // Cancelled, sent, given up with the channel.
+    // One cancelled, one sent, one dropped with the channel.
     let mut fixture = started_fixture(|_, _| Ok(()));
     let cancelled = fixture.on_loop(|channel| channel.write(WritesWhenDropped(channel.clone())));
     assert!(cancelled.cancel());
@@ -80,11 +80,11 @@ fn c05_rule_11_a_panic_in_the_transport_closes_its_channel() {
         edit.add_last("app", log.recorder().interest(Events::INACTIVE))?;
         Ok(())
     });
-    let other = other.expect("it can be made");
+    let other = other.expect("the channel can be built");
     drop(fixture.log.take());
     let first = fixture.channel().clone();
     fixture.on_loop(|_| {
-        // The other channel's transport drops them when it has sent them.
+        // The other channel's transport drops the messages after sending them.
         drop(other.write_and_flush(Bytes::from_owner(PanicsWhenDropped)));
         first.send(text("fine"));
     });
@@ -94,7 +94,7 @@ fn c05_rule_11_a_panic_in_the_transport_closes_its_channel() {
     assert_eq!((fixture.sent().join(""), fixture.reports.take().len()), ("fine".to_owned(), 1));
 }
 
-/// Weighs something else each time it is asked.
+/// Returns another size at each call of `size_hint`.
 struct ChangingSizeHint(RefCell<Vec<usize>>);
 
 impl Message for ChangingSizeHint {

@@ -9,9 +9,9 @@ use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{PipelineFixture, bytes, fixture_with};
 
-/// Low 10, high 20.
+/// Low-water mark 10, high-water mark 20.
 fn options(pause_reads_while_unwritable: PauseReads) -> ChannelOptions {
-    let water_marks = WaterMarks::new(10, 20).expect("in order");
+    let water_marks = WaterMarks::new(10, 20).expect("valid water marks");
     ChannelOptions { water_marks, pause_reads_while_unwritable, ..ChannelOptions::default() }
 }
 
@@ -41,7 +41,7 @@ fn echo_fixture(options: ChannelOptions) -> PipelineFixture {
     fixture
 }
 
-/// A channel whose network has no room, and that has read and answered more than the high mark.
+/// Builds a channel whose network has no room and whose answers exceed the high-water mark.
 fn full_fixture(options: ChannelOptions) -> PipelineFixture {
     let mut fixture = echo_fixture(options);
     fixture.set_room(0);
@@ -94,7 +94,7 @@ fn k14_a_read_requested_in_a_pause_is_made_after_it() {
     fixture.clear_faults();
     assert_eq!((fixture.unread(), sent(&mut fixture)), (0, 26));
     fixture.write_inbound(bytes(1));
-    assert_eq!(fixture.unread(), 1, "one round was asked for");
+    assert_eq!(fixture.unread(), 1, "one round was requested");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn k14_auto_read_switched_in_a_pause_takes_effect_after_it() {
     assert_eq!(fixture.unread(), 0);
 }
 
-/// Each read takes the channel beyond its high mark, and is written before the next.
+/// Each read takes the channel above its high-water mark, and its answer is written before the next read.
 #[test]
 fn k14_a_channel_that_is_writable_again_when_its_handlers_return_does_not_pause() {
     let mut fixture = echo_fixture(pausing());
@@ -180,8 +180,8 @@ fn k14_a_channel_registered_again_in_a_pause_reads_after_it() {
     assert_eq!((fixture.unread(), sent(&mut fixture)), (0, 26));
 }
 
-/// A handler that writes when it is told that there is room, and so fills the channel again, is not
-/// starved by reads, nor does it end them.
+/// A handler that fills the channel again in `on_writability_changed` is not starved by reads, nor does it
+/// stop them for ever.
 #[test]
 fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_paused() {
     let mut fixture = fixture_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
@@ -205,7 +205,7 @@ fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_pause
     }
 }
 
-/// Answers without flushing; flushes at these moments.
+/// Builds a channel whose handler answers without flushing and flushes in this method.
 fn gathering(flushes_at: HandlerMethod) -> PipelineFixture {
     let mut fixture = fixture_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
         let gather = log.recorder().reading(|ctx, msg| {

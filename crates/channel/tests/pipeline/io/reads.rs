@@ -1,4 +1,4 @@
-//! C09: what is read, and when.
+//! C09: reads, rounds and auto-read.
 
 use waterwheel_channel::{ChannelOptions, Events, Msg};
 use waterwheel_testkit::embedded::Embedded;
@@ -6,7 +6,7 @@ use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{PipelineFixture, fixture_with, text};
 
-/// A channel with these options; its handler sees what concerns reading.
+/// Builds a channel with these options; its handler logs read events and calls `at` for each read.
 fn fixture_reading(
     options: ChannelOptions,
     at: impl Fn(&waterwheel_channel::Ctx<'_>) + 'static,
@@ -120,7 +120,7 @@ fn c09_a_read_can_be_requested_from_another_thread() {
     let mut fixture = fixture_reading(without_auto_read(), |_| ());
     let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || channel.set_auto_read(true));
-    asked.join().expect("it does not panic");
+    asked.join().expect("the thread does not panic");
     fixture.run();
     fixture.write_inbound(text("1"));
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Rule 6 and C07: how much waits to be written.
+//! Rule 6 and C07: pending bytes and water marks.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -13,9 +13,9 @@ use crate::support::{
     PipelineFixture, ZeroSized, bytes, error, fixture_with, started_fixture, text,
 };
 
-/// Low 10, high 20.
+/// Low-water mark 10, high-water mark 20.
 fn small_marks() -> EmbeddedBuilder {
-    let water_marks = WaterMarks::new(10, 20).expect("in order");
+    let water_marks = WaterMarks::new(10, 20).expect("valid water marks");
     Embedded::builder()
         .options(ChannelOptions { water_marks, ..ChannelOptions::default() })
         .stream()
@@ -66,7 +66,7 @@ fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
     assert_eq!(seen.get(), Some((true, false, false)));
     assert!(fixture.channel().is_writable(), "they no longer wait at the handler");
     let changes = fixture.log.take().into_iter().filter(|line| line.contains("writability"));
-    assert_eq!(changes.count(), 1, "whoever saw that it was full is told that it no longer is");
+    assert_eq!(changes.count(), 1, "a handler that saw the channel unwritable is notified");
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
     assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
-/// Passes everything on, in both directions, through one slot.
+/// Passes reads and writes on through one slot.
 struct PassesBothWays;
 
 impl Handler for PassesBothWays {
@@ -107,7 +107,7 @@ impl Handler for PassesBothWays {
     }
 }
 
-/// How many writes of a kibibyte a handler behind this codec makes while the channel is writable.
+/// Returns how many writes of 1 KiB a handler behind a codec makes while the channel is writable.
 fn writes_while_writable(two_slots: bool) -> usize {
     let count = Rc::new(Cell::new(0));
     let into = count.clone();
@@ -174,11 +174,11 @@ fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
                 into.set((ctx.bytes_before_unwritable(), ctx.bytes_before_writable()));
                 Ok(())
             });
-            let slot = pipeline.add_last("asks", asks).expect("it is open");
+            let slot = pipeline.add_last("asks", asks).expect("the channel is open");
             pipeline.remove(slot).expect("it is there");
             numbers.get()
         });
-        asked.expect("it is open")
+        asked.expect("the channel is open")
     };
     assert_eq!(ask(&mut fixture), (21, 0));
     fixture.on_loop(|channel| drop(channel.write(bytes(20))));
@@ -194,8 +194,9 @@ fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
 
 #[test]
 fn c07_a_write_beyond_the_hard_cap_fails() {
-    let water_marks =
-        WaterMarks::new(10, 20).and_then(|marks| marks.with_hard_cap(30)).expect("in order");
+    let water_marks = WaterMarks::new(10, 20)
+        .and_then(|marks| marks.with_hard_cap(30))
+        .expect("valid water marks");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut fixture = fixture_with(Embedded::builder().options(options), |_, _| Ok(()));
     let log = fixture.log.clone();
@@ -242,7 +243,7 @@ fn c07_pending_bytes_are_released_when_the_channel_closes() {
     assert_eq!(fixture.log.take(), announced(false));
     fixture.close();
     assert_eq!(fixture.channel().pending_bytes(), 0);
-    assert!(!fixture.channel().is_writable(), "a closed channel takes nothing");
+    assert!(!fixture.channel().is_writable(), "a closed channel is not writable");
     assert_eq!(
         fixture.log.take(),
         ["app on_removed", "app dropped"],
@@ -253,7 +254,7 @@ fn c07_pending_bytes_are_released_when_the_channel_closes() {
 #[test]
 fn c07_reports_of_many_refused_writes_without_a_listener_are_throttled() {
     let water_marks =
-        WaterMarks::new(0, 4).and_then(|marks| marks.with_hard_cap(4)).expect("in order");
+        WaterMarks::new(0, 4).and_then(|marks| marks.with_hard_cap(4)).expect("valid water marks");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
     let mut fixture = fixture_with(Embedded::builder().options(options).stream(), |_, _| Ok(()));
     fixture.set_room(0);
@@ -279,7 +280,7 @@ fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_
         edit.add_last("app", app)?;
         Ok(())
     });
-    // Neither is too much by itself. What waits on the loop is gone before the other one arrives.
+    // Neither write alone exceeds the mark. The one on the loop is written before the other one arrives.
     fixture.set_room(0);
     fixture.on_loop(|channel| channel.send(bytes(40 * 1024)));
     drop(fixture.channel().write_and_flush(bytes(30 * 1024)));
@@ -305,7 +306,7 @@ fn c07_a_submission_beyond_isize_max_is_refused_and_leaves_nothing_pending() {
     assert!(fixture.channel().is_writable());
 }
 
-/// Says that it weighs so much.
+/// A message with this `size_hint`.
 struct WithSizeHint(usize);
 
 impl Message for WithSizeHint {
@@ -314,7 +315,7 @@ impl Message for WithSizeHint {
     }
 }
 
-/// Drops what is written, and says that it was.
+/// Drops every write and completes it with success.
 struct DiscardsWrites;
 
 impl Handler for DiscardsWrites {
@@ -329,7 +330,7 @@ fn c07_handlers_are_notified_when_a_thread_saw_the_channel_unwritable_by_submitt
     let mut fixture = small_marks_fixture();
     fixture.with_pipeline(|pipeline| pipeline.add_last("swallows", DiscardsWrites).is_ok());
     let channel = fixture.channel().clone();
-    // Not the loop's thread, though it turns the loop.
+    // Off the loop: between turns this thread is not on the loop.
     drop(channel.write_and_flush(bytes(21)));
     assert_eq!((channel.is_writable(), channel.bytes_before_unwritable()), (false, 0));
     fixture.run();

@@ -1,4 +1,4 @@
-//! C07: what becomes of a write.
+//! C07: outcomes of writes.
 
 use std::cell::RefCell;
 use std::io;
@@ -10,12 +10,12 @@ use waterwheel_testkit::embedded::Embedded;
 
 use crate::support::{PipelineFixture, ZeroSized, bytes, fixture_with, started_fixture, text};
 
-/// Over a stream of bytes, without handlers.
+/// Builds a channel over a stream of bytes, without handlers.
 fn stream() -> PipelineFixture {
     fixture_with(Embedded::builder().stream(), |_, _| Ok(()))
 }
 
-/// Writes these, each with a line in the log when it is done; then flushes.
+/// Writes these texts, each with a log line on completion, then flushes.
 fn write_all(fixture: &mut PipelineFixture, texts: &[&'static str]) {
     fixture.ask(|channel, log| {
         for it in texts {
@@ -233,12 +233,16 @@ fn c07_a_write_after_the_close_fails() {
         .on_loop(|channel| channel.write_and_flush(text("x")).add_listener(log.listener("closed")));
     let channel = fixture.channel().clone();
     let asked = std::thread::spawn(move || channel.write_and_flush(text("x")));
-    asked.join().expect("it does not panic").add_listener(log.listener("from afar"));
+    asked.join().expect("the thread does not panic").add_listener(log.listener("from afar"));
     fixture.run();
     let failed = ["closing", "closed", "from afar"];
     assert_eq!(fixture.log.take(), failed.map(|it| format!("{it} failed: the channel is closed")));
     fixture.on_loop(|channel| channel.send(text("x")));
-    assert_eq!(fixture.reports.take(), Vec::<String>::new(), "that it is closed everybody knows");
+    assert_eq!(
+        fixture.reports.take(),
+        Vec::<String>::new(),
+        "a write that fails because the channel is closed is not reported"
+    );
     assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
@@ -274,27 +278,31 @@ fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
     let mut fixture = stream();
     let channel = fixture.channel().clone();
     let afar = channel.clone();
-    // From another thread, whose future is gone when the loop comes to the write.
-    std::thread::spawn(move || drop(afar.write_and_flush(5u32))).join().expect("it does not panic");
+    // From another thread, which drops the future before the loop runs the write.
+    std::thread::spawn(move || drop(afar.write_and_flush(5u32)))
+        .join()
+        .expect("the thread does not panic");
     fixture.run();
     let reports = fixture.reports.take();
     let told = "an operation failed whose future was dropped, 1 so far: a message of type u32";
     assert!(reports.len() == 1 && reports[0].contains(told), "{reports:?}");
-    // From a handler's call, whose future is gone when the completion is told.
+    // From a handler's call, which drops the future before the write completes.
     fixture.on_loop(|channel| {
         let again = channel.clone();
         drop(channel.with_pipeline(move |_| drop(again.write_and_flush(5u32))));
     });
     let reports = fixture.reports.take();
     assert!(reports.len() == 1 && reports[0].contains("2 so far"), "{reports:?}");
-    // Somebody waits; or it was cancelled; or the channel is closed, which is no news.
+    // No report: a listener waits, or the write was cancelled, or the channel is closed.
     let afar = channel.clone();
     let waits = std::thread::spawn(move || afar.write_and_flush(5u32));
-    let waits = waits.join().expect("it does not panic");
+    let waits = waits.join().expect("the thread does not panic");
     fixture.run();
     assert!(waits.is_done());
     fixture.on_loop(|channel| drop(channel.close()));
-    std::thread::spawn(move || drop(channel.write(text("x")))).join().expect("no panic");
+    std::thread::spawn(move || drop(channel.write(text("x"))))
+        .join()
+        .expect("the thread does not panic");
     fixture.run();
     assert_eq!(fixture.reports.take(), Vec::<String>::new());
 }
@@ -404,7 +412,7 @@ fn c08_writes_from_another_thread_are_pending_from_their_submission_on() {
         drop(channel.write(bytes(1)));
         (at_the_mark, channel.is_writable(), channel.pending_bytes())
     });
-    assert_eq!(asked.join().expect("it does not panic"), (true, false, 64 * 1024 + 1));
+    assert_eq!(asked.join().expect("the thread does not panic"), (true, false, 64 * 1024 + 1));
     fixture.run();
     fixture.on_loop(|channel| channel.flush());
     fixture.run();

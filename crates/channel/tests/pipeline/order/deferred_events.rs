@@ -1,4 +1,4 @@
-//! Rules 1 to 3: what comes to a handler that runs.
+//! Rules 1 to 3: events for a handler that runs are deferred.
 
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn c05_rule_02_an_event_for_a_running_handler_is_deferred() {
             "first on_read x",
             "app on_read x",
             "app returns",
-            "app write 1", // `first` runs, too: these wait again, there.
+            "app write 1", // `first` runs too: the writes are deferred there again.
             "app write 2",
             "app flush",
             "first write 1",
@@ -136,7 +136,7 @@ fn c05_rule_02_deferred_events_are_delivered_before_the_handler_is_reinstalled()
                     Ok(())
                 })
                 .writing(move |ctx, msg, done| {
-                    // It is called, so it is out of its place: this waits as well.
+                    // The handler is running, so this write is deferred as well.
                     ctx.pipeline().fire_user_event(text("2"));
                     ctx.write_with(msg, done);
                     later.push("app returns from write");
@@ -196,7 +196,7 @@ fn c05_rule_03_a_deferred_call_emits_before_younger_events() {
                     Ok(())
                 })
                 .writing(|ctx, msg, _| {
-                    let msg = msg.take::<Bytes>().expect("bytes");
+                    let msg = msg.take::<Bytes>().expect("the message is bytes");
                     ctx.write(msg.clone());
                     ctx.write(msg);
                     Ok(())

@@ -1,4 +1,4 @@
-//! Rule 8: events that start from the loop only.
+//! Rule 8: events that only the loop starts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -59,7 +59,7 @@ fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_can_continue() {
                 ctx.write(bytes(16 * 1024));
                 left -= 1;
             }
-            // Above the mark this writes at once, and there is room again when the method returns.
+            // Above the mark this writes at once, and the channel is writable again when the method returns.
             ctx.flush();
             if left == 0 {
                 told.push("all written");

@@ -1,4 +1,4 @@
-//! C02: the life of a channel, told to its handlers.
+//! C02: lifecycle events of a channel.
 
 use waterwheel_channel::{Address, Ctx, Events, HandlerResult};
 use waterwheel_testkit::embedded::Embedded;
@@ -11,7 +11,8 @@ fn close(ctx: &Ctx<'_>) -> HandlerResult {
     Ok(())
 }
 
-/// Two handlers; the second does this at that moment. With all that it was told at first.
+/// Builds a channel with two recorders; the second calls `act` in a method. The log starts with the opening
+/// events.
 fn two_recorders(
     moment: HandlerMethod,
     act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static,
@@ -63,7 +64,7 @@ fn c02_a_channel_may_be_closed_in_on_active() {
     let mut fixture = two_recorders(HandlerMethod::Active, close);
     assert_eq!(fixture.log.take(), lines(&[&OPENING_LINES, &["a close"], &CLOSING_LINES]));
     fixture.close();
-    assert_eq!(fixture.log.take(), Vec::<String>::new(), "that was all");
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "no further event comes");
 }
 
 #[test]
@@ -72,8 +73,8 @@ fn c02_a_channel_may_be_closed_in_on_registered() {
     let expected =
         lines(&[&OPENING_LINES[..4], &["a close", "a on_active", "b on_active"], &CLOSING_LINES]);
     let found = fixture.log.take();
-    // `a` runs when `b` closes: the close waits there.
-    assert_eq!(found, expected, "what becomes active is told so, once, and that it no longer is");
+    // `a` runs when `b` closes: the close is deferred there.
+    assert_eq!(found, expected, "on_active comes once, and on_inactive after it");
 }
 
 #[test]
@@ -102,7 +103,9 @@ fn c02_a_channel_may_be_closed_again_while_it_closes() {
         let once = fixture.log.take();
         let again = move |ctx: &Ctx<'_>| {
             if left.take().is_some() {
-                ctx.close_then(|result| assert!(result.is_ok(), "closed is what it is to be"));
+                ctx.close_then(|result| {
+                    assert!(result.is_ok(), "a close of a closing channel succeeds")
+                });
             }
             Ok(())
         };
@@ -129,7 +132,7 @@ fn c02_a_channel_closed_in_on_added_is_never_registered() {
         edit.channel().closed().add_listener(log.listener("closed"));
         Ok(())
     });
-    assert_eq!(made.expect_err("it is closed").to_string(), "the channel is closed");
+    assert_eq!(made.expect_err("the channel is closed").to_string(), "the channel is closed");
     assert_eq!(
         log.take(),
         lines(&[&["a on_added", "b on_added", "a close", "closed ok"], &CLOSING_LINES[5..]])
@@ -176,7 +179,8 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
         fixture.run();
         let found = fixture.log.take();
         let method = format!("app {}", moment.name());
-        let at = found.iter().position(|line| line.starts_with(&method)).expect("it comes");
+        let at =
+            found.iter().position(|line| line.starts_with(&method)).expect("the method is called");
         assert_eq!(
             found[at + 1..],
             [
@@ -279,7 +283,10 @@ fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
     fixture.fail(error("reset"));
     assert_eq!(fixture.log.take(), lines(&[&["app on_error reset"], &ended]));
     let mut written = fixture.on_loop(|channel| channel.write(text("x")));
-    let failed = written.try_take().expect("at once").expect_err("it is closed");
+    let failed = written
+        .try_take()
+        .expect("the future completes at once")
+        .expect_err("the channel is closed");
     assert_eq!(failed.to_string(), "the channel is closed: reset");
 }
 

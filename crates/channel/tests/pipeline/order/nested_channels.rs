@@ -1,4 +1,4 @@
-//! Rule 7: channels that call each other.
+//! Rule 7: channels that call each other in nested calls.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use waterwheel_testkit::recorder::{HandlerMethod, Recorder};
 
 use crate::support::{PipelineFixture, fixture, text};
 
-/// How many channels are in a call, one inside the other, and the most there were.
+/// The current and the maximum nesting of calls into channels.
 #[derive(Default)]
 struct Depth {
     now: Cell<usize>,
@@ -24,10 +24,10 @@ impl Depth {
     }
 }
 
-/// A chain of channels, each of which passes what is written to it on to the next one. The first of them
-/// is returned, and the last.
+/// Builds a chain of channels, each of which passes its writes to the next one. Returns the first and the
+/// last.
 fn chain(fixture: &mut PipelineFixture, length: usize, depth: &Rc<Depth>) -> (Channel, Channel) {
-    let last = fixture.another("last", |_| Ok(())).expect("it can be made");
+    let last = fixture.another("last", |_| Ok(())).expect("the channel can be built");
     let mut first = last.clone();
     for _ in 1..length {
         let (next, depth) = (first.clone(), depth.clone());
@@ -42,7 +42,7 @@ fn chain(fixture: &mut PipelineFixture, length: usize, depth: &Rc<Depth>) -> (Ch
             edit.add_last("relay", relay.interest(Events::WRITE))?;
             Ok(())
         });
-        first = made.expect("it can be made");
+        first = made.expect("the channel can be built");
     }
     (first, last)
 }
@@ -87,8 +87,8 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
         edit.add_last(
             "caller",
             log.recorder().interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |_| {
-                first.send(text("1")); // Goes as deep as it may, and has to wait there.
-                last.send(text("2")); // Is not deep at all.
+                first.send(text("1")); // Reaches the maximum depth and is queued there.
+                last.send(text("2")); // A direct call.
                 drop(last.with_pipeline(|pipeline| pipeline.write(text("3"))));
                 last.flush();
                 Ok(())
@@ -96,7 +96,7 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
         )?;
         Ok(())
     });
-    let caller = caller.expect("it can be made");
+    let caller = caller.expect("the channel can be built");
     drop(fixture.log.take());
     fixture.on_loop(|_| caller.fire_user_event(text("go")));
     fixture.run();
@@ -104,13 +104,13 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
     assert_eq!(lines, ["caller on_user_event go", "last sends 1 2 3"]);
 }
 
-/// Passes an event on to the other channel, so many times.
+/// Passes a user event on to the other channel, `times` times.
 fn bounces(recorder: Recorder, other: &Rc<Cell<Option<Channel>>>, times: usize) -> Recorder {
     let (other, mut left) = (other.clone(), times);
     recorder.interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |_| {
         if left > 0 {
             left -= 1;
-            let to = other.take().expect("it was set");
+            let to = other.take().expect("the value was set");
             to.fire_user_event(text("ball"));
             other.set(Some(to));
         }
@@ -130,10 +130,10 @@ fn c05_rule_07_two_channels_that_call_each_other_take_turns() {
             Ok(())
         });
         let into = if name == "left" { &to_left } else { &to_right };
-        into.set(Some(made.expect("it can be made")));
+        into.set(Some(made.expect("the channel can be built")));
     }
     drop(fixture.log.take());
-    let left = to_left.take().expect("it was set");
+    let left = to_left.take().expect("the value was set");
     to_left.set(Some(left.clone()));
     fixture.on_loop(|_| left.fire_user_event(text("ball")));
     let turn = ["left on_user_event ball", "right on_user_event ball"];

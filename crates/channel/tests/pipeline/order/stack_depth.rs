@@ -1,4 +1,4 @@
-//! A million re-entrant events on a small stack (rule 7).
+//! A million nested events on a small stack (rule 7).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -12,17 +12,17 @@ use crate::support::{PipelineFixture, ZeroSized, fixture};
 
 const EVENTS: usize = 1_000_000;
 
-/// Runs this on a stack of 128 KiB, and looks how many events it has left down.
+/// Runs `f` on a stack of 128 KiB and checks that it used up all events.
 fn on_a_small_stack(events: usize, f: impl FnOnce(Rc<Cell<usize>>) + Send + 'static) {
     let thread = thread::Builder::new().stack_size(128 * 1024).spawn(move || {
         let left = Rc::new(Cell::new(events));
         f(left.clone());
         assert_eq!(left.get(), 0);
     });
-    thread.expect("there are threads").join().expect("the stack is large enough");
+    thread.expect("the thread starts").join().expect("the stack is large enough");
 }
 
-/// Counts down; whether there are more to come.
+/// Counts down; returns true while events are left.
 fn count(left: &Cell<usize>) -> bool {
     left.set(left.get() - 1);
     left.get() > 0
@@ -35,7 +35,7 @@ fn with_handler(handler: impl Handler) -> PipelineFixture {
     })
 }
 
-/// Fires an event again for each that comes in.
+/// Fires an event again for each user event.
 struct RefiresEvent(Rc<Cell<usize>>);
 
 impl Handler for RefiresEvent {
@@ -56,7 +56,7 @@ fn c05_rule_07_a_million_nested_inbound_events_fit_a_small_stack() {
     });
 }
 
-/// Writes again, from the end of the pipeline, for each message that goes out.
+/// Writes again, from the tail of the pipeline, for each write.
 struct RepeatsWrite(Rc<Cell<usize>>);
 
 impl Handler for RepeatsWrite {
@@ -78,7 +78,7 @@ fn c05_rule_07_a_million_nested_outbound_events_fit_a_small_stack() {
     });
 }
 
-/// Writes again when a write is done.
+/// Writes again when a write completes.
 fn write_again(later: &LocalCtx, left: &Rc<Cell<usize>>) {
     let (again, left) = (later.clone(), left.clone());
     let run = later.run(move |ctx| {
@@ -93,7 +93,7 @@ fn write_again(later: &LocalCtx, left: &Rc<Cell<usize>>) {
     assert!(run.is_ok());
 }
 
-/// Begins with that when it becomes active.
+/// Starts the repeated writes in `on_active`.
 struct WritesOnCompletion(Rc<Cell<usize>>);
 
 impl Handler for WritesOnCompletion {
@@ -105,7 +105,7 @@ impl Handler for WritesOnCompletion {
 
 #[test]
 fn c05_rule_07_many_completions_that_write_again_fit_a_small_stack() {
-    // Every sixteenth is a turn of the loop.
+    // Every sixteenth completion is a turn of the loop.
     on_a_small_stack(EVENTS / 10, |left| {
         let mut fixture = with_handler(WritesOnCompletion(left.clone()));
         while left.get() > 0 {
@@ -115,7 +115,7 @@ fn c05_rule_07_many_completions_that_write_again_fit_a_small_stack() {
     });
 }
 
-/// Writes to a closed channel again when a write has failed.
+/// Writes to a closed channel again whenever a write fails.
 fn write_in_vain(channel: &Channel, left: Arc<AtomicUsize>) {
     let again = channel.clone();
     channel.write_and_flush(ZeroSized).on_complete(move |result| {
@@ -139,7 +139,7 @@ fn c05_rule_07_a_million_listeners_that_write_to_a_closed_channel_fit_a_small_st
     });
 }
 
-/// Passes an event on to the other channel.
+/// Passes a user event on to the other channel.
 struct PassesToOtherChannel {
     to: Rc<RefCell<Option<Channel>>>,
     left: Rc<Cell<usize>>,
@@ -149,7 +149,7 @@ impl Handler for PassesToOtherChannel {
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
         if count(&self.left) {
             let to = self.to.borrow().clone();
-            to.expect("it was set").fire_user_event(event);
+            to.expect("the value was set").fire_user_event(event);
         }
         Ok(())
     }
@@ -166,7 +166,7 @@ fn c05_rule_07_two_channels_that_call_each_other_a_million_times_fit_a_small_sta
             edit.add_last("second", PassesToOtherChannel { to: back, left })?;
             Ok(())
         });
-        *other.borrow_mut() = Some(second.expect("it can be made"));
+        *other.borrow_mut() = Some(second.expect("the channel can be built"));
         fixture.on_loop(|channel| channel.fire_user_event(ZeroSized));
         fixture.run();
     });

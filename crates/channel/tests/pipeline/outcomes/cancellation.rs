@@ -1,4 +1,4 @@
-//! P02: a cancel that wins keeps an operation from being carried out; once it has begun, a cancel loses.
+//! P02: a cancel before an operation begins keeps it from being carried out; a later cancel has no effect.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -12,7 +12,7 @@ use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 
 use crate::support::{PipelineFixture, fixture_with, started_fixture, text};
 
-/// A channel whose only handler sees everything.
+/// Builds a channel whose only handler records every event.
 fn recorded(builder: EmbeddedBuilder) -> PipelineFixture {
     let mut fixture = fixture_with(builder, |edit, log| {
         edit.add_last("app", log.recorder())?;
@@ -23,13 +23,13 @@ fn recorded(builder: EmbeddedBuilder) -> PipelineFixture {
     fixture
 }
 
-/// Asks for something as another thread does, while the loop is busy, and cancels that.
+/// Requests an operation as another thread would, while the loop does not run, and cancels it.
 #[track_caller]
 fn ask_and_cancel(fixture: &mut PipelineFixture, ask: impl FnOnce(&Channel) -> ChannelFuture) {
     let future = ask(fixture.channel());
     assert!(future.cancel(), "nothing has begun");
     fixture.run();
-    assert_eq!(fixture.log.take(), Vec::<String>::new(), "no handler hears of it");
+    assert_eq!(fixture.log.take(), Vec::<String>::new(), "no handler is called");
     assert!(future.join().unwrap_err().is_cancelled());
 }
 
@@ -104,7 +104,7 @@ fn p02_a_cancelled_registration_closes_the_new_channel() {
     assert_eq!(there.join().unwrap().len(), 2, "the embedded one, and the one that was kept");
 }
 
-/// Keeps a close until a user event comes, and passes it on then.
+/// Holds a close back and passes it on at a user event.
 #[derive(Default)]
 struct KeepsClose(Completion);
 
@@ -146,7 +146,7 @@ fn p02_an_operation_that_has_begun_cannot_be_cancelled() {
     });
     assert!(!shut.is_done() && !shut.cancel(), "it waits for what was flushed");
     fixture.clear_faults();
-    shut.join().expect("it was carried out");
+    shut.join().expect("the operation was carried out");
 }
 
 #[test]

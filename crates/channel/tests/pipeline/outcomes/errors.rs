@@ -1,4 +1,4 @@
-//! Rule 10: errors.
+//! Rule 10: errors of handlers and operations.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use waterwheel_testkit::recorder::HandlerMethod;
 
 use crate::support::{PipelineFixture, error, fixture, start_timer, started_fixture, text};
 
-/// `first`, `app` that fails at this moment, and `last`.
+/// Builds a channel with `first`, an `app` that fails in this method, and `last`.
 fn failing(moment: HandlerMethod) -> PipelineFixture {
     fixture(|edit, log| {
         edit.add_last(
@@ -33,7 +33,7 @@ fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
         HandlerMethod::UserEvent,
         HandlerMethod::WritabilityChanged,
         HandlerMethod::Timer,
-        // Outward, and without a completion.
+        // Outbound and without a completion.
         HandlerMethod::BeginRead,
         HandlerMethod::Flush,
     ];
@@ -101,7 +101,7 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         let lines = fixture.log.take();
         assert!(lines[0].starts_with(&format!("last {}", moment.name())), "{lines:?}");
         assert!(lines[1].starts_with(&format!("app {}", moment.name())), "{lines:?}");
-        assert_eq!(lines[2..], ["it failed: no"], "nobody else is told");
+        assert_eq!(lines[2..], ["it failed: no"], "no other handler is called");
         assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![]), "at {moment:?}");
         assert!(fixture.channel().is_open(), "at {moment:?}");
     }

@@ -1,4 +1,4 @@
-//! C04: the forms in which operations are asked for, and what their errors say.
+//! C04: operations with a closure, a promise or no completion, and the texts of their errors.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use crate::support::{PipelineFixture, fixture_with, started_fixture, text};
 
 type Ask = fn(&Ctx<'_>, Log);
 
-/// Asks for something when a user event comes.
+/// Performs an operation at a user event.
 struct Asks(Ask, Log);
 
 impl Handler for Asks {
@@ -21,7 +21,7 @@ impl Handler for Asks {
     }
 }
 
-/// A channel whose last handler asks for something, behind one that records what goes out.
+/// Builds a channel whose last handler performs an operation, behind a recorder of outbound events.
 fn asking(ask: Ask, unconnected: bool) -> PipelineFixture {
     let builder = Embedded::builder();
     let builder = if unconnected { builder.unconnected() } else { builder };
@@ -38,12 +38,12 @@ fn asking(ask: Ask, unconnected: bool) -> PipelineFixture {
     fixture
 }
 
-/// Writes what became of it.
+/// Returns a closure that logs an outcome.
 fn note(log: Log) -> impl FnOnce(Result<(), Error>) {
     move |result| log.push(format!("done: {}", result.is_ok()))
 }
 
-/// A promise that does the same.
+/// Returns a promise that logs its outcome.
 fn promise(log: Log) -> waterwheel_executor::Promise<()> {
     let (promise, future): (_, PromiseFuture<()>) = ImmediateExecutor.new_promise();
     future.on_complete(move |result| log.push(format!("done: {}", result.is_ok())));
@@ -133,10 +133,10 @@ fn c02_close_now_closes_without_a_future() {
     fixture.on_loop(Channel::close_now);
     assert_eq!(fixture.log.take()[..2], ["app close", "app on_inactive"]);
     let mut fixture = started_fixture(|_, _| Ok(()));
-    fixture.channel().close_now(); // As from another thread.
+    fixture.channel().close_now(); // As another thread would.
     fixture.run();
     assert!(!fixture.channel().is_open());
-    fixture.channel().close_now(); // Does no harm.
+    fixture.channel().close_now(); // A second call has no effect.
 }
 
 #[test]

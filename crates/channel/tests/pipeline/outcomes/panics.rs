@@ -1,4 +1,4 @@
-//! Rule 11: panics.
+//! Rule 11: panics of handlers, completions and destructors.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::support::{
 
 const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
 
-/// `app` panics at this moment, in the middle of `first` and `last`.
+/// Builds a channel whose `app`, between `first` and `last`, panics in this method.
 fn panicking(moment: HandlerMethod) -> PipelineFixture {
     let builder = Embedded::builder();
     fixture_with(builder, |edit, log| {
@@ -26,7 +26,7 @@ fn panicking(moment: HandlerMethod) -> PipelineFixture {
     })
 }
 
-/// The moments that come after a channel could be made.
+/// Returns the methods that are called after the channel was built.
 fn moments() -> impl Iterator<Item = HandlerMethod> {
     HandlerMethod::ALL.into_iter().filter(|moment| *moment != HandlerMethod::Added)
 }
@@ -35,7 +35,7 @@ fn moments() -> impl Iterator<Item = HandlerMethod> {
 fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() {
     for moment in moments() {
         let mut fixture = panicking(moment);
-        let other = fixture.another("other", |_| Ok(())).expect("it can be made");
+        let other = fixture.another("other", |_| Ok(())).expect("the channel can be built");
         let id = fixture.channel().id();
         trigger_every_method(&mut fixture);
         let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
@@ -64,12 +64,12 @@ fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed
             let times = lines.iter().filter(|it| **it == dropped).count();
             assert_eq!(times, 1, "{name} at {moment:?}: {lines:?}");
         }
-        // Inbound events come through `first`, outbound ones through `last`; others to `app` alone.
+        // Inbound events pass `first`, outbound ones pass `last`; others reach `app` alone.
         let inbound = HandlerMethod::ALL[2..11].contains(&moment);
         let outbound = HandlerMethod::ALL[12..].contains(&moment);
         assert_eq!(told("app on_removed"), 0, "at {moment:?}");
         assert_eq!(told("first on_removed"), usize::from(!inbound), "at {moment:?}: {after:?}");
-        // When `app` is removed, `last` has gone before.
+        // When `app` is removed, `last` was removed before.
         let last_left = !outbound && moment != HandlerMethod::Removed;
         assert_eq!(told("last on_removed"), usize::from(last_left), "at {moment:?}: {after:?}");
     }
@@ -120,7 +120,7 @@ fn c05_rule_11_a_panic_in_on_added_fails_the_registration() {
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
-    assert!(made.expect_err("it panicked").to_string().contains("panicked: oh"));
+    assert!(made.expect_err("the initialiser panicked").to_string().contains("panicked: oh"));
     assert_eq!(
         log.take(),
         [
@@ -141,7 +141,7 @@ fn c05_rule_11_a_panic_in_an_initialiser_fails_the_registration() {
         edit.add_last("first", log.recorder())?;
         panic!("oh")
     });
-    assert!(made.expect_err("it panicked").to_string().contains("panicked: oh"));
+    assert!(made.expect_err("the initialiser panicked").to_string().contains("panicked: oh"));
     assert_eq!(log.take(), ["never-added dropped"]);
 }
 
@@ -288,7 +288,7 @@ fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
     assert_eq!(fixture.channel().pending_bytes(), 0);
 }
 
-/// A handler of one channel that calls the other in its `on_user_event`.
+/// Makes a recorder call the other channel in its `on_user_event`.
 fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
     let other = other.clone();
     recorder.at(HandlerMethod::UserEvent, move |_| {
@@ -310,7 +310,7 @@ fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
         edit.add_last("caller", recorder)?;
         Ok(())
     });
-    let caller = caller.expect("it can be made");
+    let caller = caller.expect("the channel can be built");
     fixture.on_loop(|_| caller.fire_user_event(text("go")));
     assert!(!fixture.channel().is_open() && caller.is_open());
     let id = fixture.channel().id();
@@ -320,7 +320,7 @@ fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
 
 #[test]
 fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
-    // left calls right, whose handler calls left, where another handler panics.
+    // `left` calls `right`, whose handler calls `left`, where another handler panics.
     let (to_left, to_right) = (Rc::new(RefCell::new(None::<Channel>)), Rc::default());
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last("outer", calls(log.recorder().interest(Events::USER_EVENT), &to_right))?;
@@ -342,7 +342,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
         edit.add_last("relay", relay)?;
         Ok(())
     });
-    let right = right.expect("it can be made");
+    let right = right.expect("the channel can be built");
     drop(fixture.log.take());
     *to_right.borrow_mut() = Some(right.clone());
     *to_left.borrow_mut() = Some(fixture.channel().clone());
@@ -351,7 +351,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
     let id = fixture.channel().id();
     let told = format!("the handler from {HANDLER} panicked: `inner` of channel {id}: oh");
     assert_eq!(fixture.reports.take(), [told]);
-    assert!(right.is_open(), "it has only called");
+    assert!(right.is_open(), "the caller did not panic");
     assert!(!fixture.channel().is_open());
     assert_eq!(
         fixture.log.take(),
@@ -360,7 +360,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
             "relay write x",
             "inner write deep",
             "inner dropped",
-            "after on_user_event go", // `outer` was not in the way of the panic, and goes on.
+            "after on_user_event go", // The panic did not unwind through `outer`, which continues.
             "after on_inactive",
             "after on_removed",
             "after dropped",
@@ -380,7 +380,7 @@ fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
             edit.add_last("doomed", log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")))?;
             Ok(())
         });
-        let doomed = doomed.expect("it can be made");
+        let doomed = doomed.expect("the channel can be built");
         fixture.on_loop(|_| doomed.fire_user_event(text("x")));
         assert!(!doomed.is_open(), "in round {round}");
     }

@@ -1,4 +1,4 @@
-//! What is done to channels and pipelines: at a handler's place, or by a channel's handle.
+//! Random actions on channels and pipelines, through a handler's context or a channel's handle.
 
 use std::time::Duration;
 
@@ -8,13 +8,14 @@ use waterwheel_executor::Error;
 use super::actors::{ActingHandler, ActingMessage, FailingRemoteHandler, completion, listener};
 use super::shared_state::{RunState, run_state};
 
-/// How many channels a run has at the most.
+/// Maximum number of channels in a run.
 const MAX_CHANNELS: usize = 12;
 
-/// How much one action writes at the most: somebody writes while it may, and some messages weigh nothing.
+/// Maximum number of writes in one action: an action may write while the channel is writable, and some
+/// messages have size zero.
 const MAX_WRITES: usize = 200;
 
-/// What a handler may do with its context.
+/// An action through a handler's context.
 #[derive(Clone, Copy, Debug)]
 enum ContextAction {
     AddTwo,
@@ -68,7 +69,7 @@ impl ContextAction {
     ];
 }
 
-/// What anybody on the loop may do.
+/// An action through a channel's handle, from any code on the loop.
 #[derive(Clone, Copy, Debug)]
 enum HandleAction {
     Write,
@@ -91,7 +92,7 @@ enum HandleAction {
 }
 
 impl HandleAction {
-    /// Registering is twice as likely as deregistering: who is not registered does little.
+    /// Registering is twice as likely as deregistering: a deregistered channel does little.
     const ALL: [Self; 18] = [
         Self::Write,
         Self::WriteAndFlush,
@@ -114,14 +115,14 @@ impl HandleAction {
     ];
 }
 
-/// Does something at a handler's place.
+/// Performs a random action through a handler's context.
 pub(crate) fn act_with_context(ctx: &Ctx<'_>) {
     let Some(run_state) = run_state() else { return };
     let Some(_action) = run_state.begin_action() else { return };
     run_state.may_panic(150, "an action in place");
     let name = any_name(&run_state);
     let pipeline = ctx.pipeline();
-    // An edit that is refused (no such name, or twice the same) is as good as one that is not.
+    // A refused edit (an unknown or duplicate name) is a valid outcome.
     match run_state.random.pick(&ContextAction::ALL) {
         ContextAction::AddTwo => drop(add_two(&run_state, pipeline, &name)),
         ContextAction::RemoveOne => drop(pipeline.remove(&*name)),
@@ -167,7 +168,7 @@ pub(crate) fn act_with_context(ctx: &Ctx<'_>) {
     }
 }
 
-/// Does something to any channel.
+/// Performs a random action on a random channel.
 pub(crate) fn act_with_handle() {
     let Some(run_state) = run_state() else { return };
     let Some(_action) = run_state.begin_action() else { return };
@@ -204,7 +205,7 @@ pub(crate) fn act_with_handle() {
         HandleAction::NewPair => {}
         HandleAction::RunKeptContext => {
             if let Some(context) = run_state.any_context() {
-                // Its handler may be gone.
+                // The handler may have been removed.
                 drop(context.run(|ctx| {
                     act_with_context(ctx);
                     act_with_context(ctx);
@@ -221,7 +222,7 @@ pub(crate) fn act_with_handle() {
     }
 }
 
-/// Two channels that are each other's peer, with handlers that meddle while they are registered, too.
+/// Registers a pair of connected channels, whose handlers act during the registration too.
 pub(crate) fn new_pair(run_state: &RunState) {
     let (one, other) = local::pair();
     for end in [one, other] {
@@ -234,14 +235,14 @@ pub(crate) fn new_pair(run_state: &RunState) {
             edit.add_last("h2", ActingHandler::new())?;
             Ok(())
         });
-        // Refused, if a handler failed when it was added.
+        // Refused if a handler failed in `on_added`.
         if let Ok(channel) = registered {
             run_state.channels.borrow_mut().push(channel);
         }
     }
 }
 
-/// Of few, so that names meet.
+/// Returns one of a few names, so that names collide.
 fn any_name(run_state: &RunState) -> String {
     format!("h{}", run_state.random.below(4))
 }
@@ -261,7 +262,7 @@ fn add_two(run_state: &RunState, pipeline: Pipeline<'_>, name: &str) -> Result<(
     })
 }
 
-/// Changes its mind, one time in four.
+/// Replaces two handlers in one edit, which fails one time in four.
 fn replace(run_state: &RunState, pipeline: Pipeline<'_>, name: &str) -> Result<(), PipelineError> {
     pipeline.edit(|edit| {
         edit.replace(name, format!("{name} again"), ActingHandler::new())?;

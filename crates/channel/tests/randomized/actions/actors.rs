@@ -1,4 +1,4 @@
-//! Those who meddle: handlers, messages and completions that act whenever they get to run.
+//! Handlers, messages and completions that perform random actions whenever they run.
 
 use waterwheel_channel::{
     Completion, Ctx, Handler, HandlerResult, Message, Msg, RemoteCtx, RemoteHandler,
@@ -8,12 +8,12 @@ use waterwheel_executor::Error;
 use super::actions::{act_with_context, act_with_handle};
 use super::shared_state::{LiveCount, LiveCounts, run_state};
 
-/// LiveCounts one more of something; there is a world whenever something is made.
+/// Counts one more live object; a run is in progress whenever one is made.
 fn count(which: impl FnOnce(&LiveCounts) -> &LiveCount) {
     which(&run_state().expect("a run is under way").counts).up();
 }
 
-/// A message that acts when it is weighed and when it is dropped, and never weighs the same.
+/// A message that acts in `size_hint` and when it is dropped, and whose size changes.
 pub(crate) struct ActingMessage(());
 
 impl ActingMessage {
@@ -29,7 +29,7 @@ impl Message for ActingMessage {
         if run_state.random.one_in(40) {
             act_with_handle();
         }
-        // The last one is more than the high water mark.
+        // The last size is above the high-water mark.
         run_state.random.pick(&[0, 1, 100, 70_000])
     }
 }
@@ -45,13 +45,13 @@ impl Drop for ActingMessage {
     }
 }
 
-/// A completion that acts when it is told.
+/// Returns a completion that acts when it is completed.
 pub(crate) fn completion() -> Completion {
     count(|counts| &counts.uncompleted);
     Completion::local(|_| on_completed())
 }
 
-/// A listener that acts when it is told.
+/// Returns a listener that acts when it is called.
 pub(crate) fn listener() -> impl FnOnce(Result<(), Error>) + Send + 'static {
     count(|counts| &counts.uncompleted);
     |_| on_completed()
@@ -190,7 +190,7 @@ impl Handler for ActingHandler {
     }
 }
 
-/// A handler on another executor: passes everything on, now and then fails or panics.
+/// A handler on another executor: passes everything on, and sometimes fails or panics.
 pub(crate) struct FailingRemoteHandler(());
 
 impl FailingRemoteHandler {

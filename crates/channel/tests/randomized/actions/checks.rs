@@ -1,4 +1,4 @@
-//! What must hold at the end of every run, whatever happened in it.
+//! Invariants that hold at the end of every run.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,10 +7,10 @@ use waterwheel_executor::{Fault, Report, Reporter};
 
 use super::shared_state::{PLANNED_PANIC, RunState};
 
-/// What a channel says that closes because of a panic that somebody else has caught, and reported.
+/// The cause of a close after a panic that other code caught and reported.
 const REPORTED_BEFORE: &str = "a panic that was caught and reported before it reached the channel";
 
-/// What is wrong, in words.
+/// Violated invariants, as text.
 #[derive(Default)]
 pub(crate) struct Violations(Mutex<Vec<String>>);
 
@@ -30,8 +30,7 @@ impl Violations {
     }
 }
 
-/// Errors that nobody deals with belong to the game, and the panics that were drawn. A panic of anybody
-/// else is the engine's.
+/// Unhandled errors and planned panics are expected. Any other panic is a defect of the engine.
 impl Reporter for Violations {
     fn report(&self, report: &Report<'_>) {
         match &report.fault {
@@ -43,7 +42,7 @@ impl Reporter for Violations {
     }
 }
 
-/// Nothing is left to do, and every channel and future has come to its end.
+/// Checks that the loop is idle and that every channel is closed and every future done.
 pub(crate) fn check_all_is_over(
     violations: &Violations,
     run_state: &RunState,
@@ -51,7 +50,7 @@ pub(crate) fn check_all_is_over(
     closed: &[ChannelFuture],
 ) {
     let registered = event_loop.event_loop().metrics().channels;
-    violations.unless(event_loop.is_idle(), || String::from("the loop is never idle"));
+    violations.unless(event_loop.is_idle(), || String::from("the loop never becomes idle"));
     violations.unless(registered == 0, || format!("{registered} channels are still registered"));
     for channel in run_state.channels.borrow().iter() {
         violations.unless(channel.closed().is_done(), || format!("{channel:?} is not closed"));
@@ -63,7 +62,7 @@ pub(crate) fn check_all_is_over(
     }
 }
 
-/// When the loop is gone as well, nothing is left of what was made.
+/// Checks that every handler, message and completion is gone once the loop is dropped.
 pub(crate) fn check_nothing_is_left(violations: &Violations, run_state: &RunState) {
     let counts = &run_state.counts;
     for (what, count) in [

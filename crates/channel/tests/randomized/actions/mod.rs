@@ -1,18 +1,17 @@
-//! C05: whoever gets to run does anything to any channel, at any moment, and nothing is lost.
+//! C05: user code performs random actions on any channel at any moment, and nothing is lost.
 //!
-//! A run is made from its seed: a few pairs of local channels on a loop driven by hand. Their handlers,
-//! the destructors and the weights of their messages, completions, listeners, timers, futures and kept
-//! contexts do something drawn at random whenever they run: edit pipelines, write, flush, close, leave
-//! the loop and come back, fire events, fail, panic. Then everybody behaves and everything is closed,
-//! and what must hold of any run is checked:
+//! A run is determined by its seed: a few pairs of local channels on a manually driven loop. Their handlers,
+//! the destructors and size hints of their messages, completions, listeners, timers, futures and kept contexts
+//! perform a random action whenever they run: edit pipelines, write, flush, close, deregister and register,
+//! fire events, fail, panic. Then the actions stop, everything is closed, and the invariants are checked:
 //!
-//! 1. nobody panicked who was not told to;
-//! 2. every channel is closed, has nothing pending and has left the loop, which is idle;
-//! 3. every future is done, and every completion was told;
+//! 1. no code panicked but by plan;
+//! 2. every channel is closed, has no pending bytes and is deregistered, and the loop is idle;
+//! 3. every future is done, and every completion was completed;
 //! 4. every handler and message was dropped.
 //!
-//! It is the other half of `pipeline_properties`, which knows what is to happen in which order, and so
-//! has to be tamer. A failure names its seed; `run` with that seed alone repeats it.
+//! `pipeline_model` is the counterpart: it knows which events must come in which order, and therefore has
+//! fewer actions. A failure names its seed; `run` with that seed alone repeats it.
 
 mod actions;
 mod actors;
@@ -32,16 +31,16 @@ use self::actions::{act_with_handle, new_pair};
 use self::checks::{Violations, check_all_is_over, check_nothing_is_left};
 use self::shared_state::{PLANNED_PANIC, RunState};
 
-/// About three seconds of a debug build for each test.
+/// About three seconds in a debug build for each test.
 const SEEDS: Range<u64> = 0..100;
 
-/// How many turns a run has for its actions; from the outside, something is done every third.
+/// Number of turns in which a run acts; the test itself acts every third turn.
 const TURNS: usize = 400;
 
-/// By when a run is over that has an end.
+/// Number of turns after which a run that ends has ended.
 const MAX_TURNS: usize = 3_000;
 
-/// How far time goes with a turn: timers are up to half a millisecond ahead.
+/// Virtual time of a turn: timers are up to half a millisecond ahead.
 const TURN: Duration = Duration::from_micros(50);
 
 #[test]
@@ -59,7 +58,7 @@ fn c05_random_actions_with_offloaded_handlers_lose_nothing_and_complete_nothing_
     SEEDS.for_each(|seed| run(seed, RunOptions { panics: false, offloads: true }));
 }
 
-/// What belongs to the game besides meddling.
+/// Options of a run besides the random actions.
 #[derive(Clone, Copy, Debug)]
 struct RunOptions {
     panics: bool,
@@ -71,7 +70,7 @@ fn run(seed: u64, options: RunOptions) {
     let mut stage = ManualRun::new(&violations);
     let workers = options.offloads.then(|| stage.workers.executor().clone());
     let made = stage.event_loop.on_loop(|here| RunState::new(seed, here, workers, options.panics));
-    let run_state = made.expect("the loop is not over");
+    let run_state = made.expect("the loop has not ended");
     let entered = run_state.enter();
 
     stage.act(&violations, |run_state| (0..2).for_each(|_| new_pair(run_state)), &run_state);
@@ -97,7 +96,7 @@ fn run(seed: u64, options: RunOptions) {
     assert!(violations.is_empty(), "seed {seed} of {options:?}: {violations:#?}");
 }
 
-/// The loop, the executor of the offloaded handlers, and their time, all by hand.
+/// The loop, the executor of the offloaded handlers, and their clock, all driven manually.
 struct ManualRun {
     event_loop: ManualEventLoop,
     workers: ManualExecutor,
@@ -108,13 +107,14 @@ impl ManualRun {
     fn new(violations: &Arc<Violations>) -> Self {
         let time = Manual::readiness();
         let builder = EventLoopGroup::builder(time.clone()).reporter(violations.clone());
-        let event_loop = builder.build_manual().expect("a loop");
+        let event_loop = builder.build_manual().expect("the loop can be built");
         let builder = EventExecutor::builder().reporter(violations.clone());
-        let workers = builder.build_manual(Clock::Virtual(time.clock())).expect("an executor");
+        let workers =
+            builder.build_manual(Clock::Virtual(time.clock())).expect("the executor can be built");
         Self { event_loop, workers, time }
     }
 
-    /// Does something on the loop from the outside, where a panic comes back to the caller.
+    /// Acts on the loop from the test, where a panic returns to the caller.
     fn act(&mut self, violations: &Violations, f: impl FnOnce(&RunState), run_state: &RunState) {
         let on_loop = || self.event_loop.on_loop(|_| f(run_state));
         if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(on_loop)) {
@@ -135,10 +135,10 @@ impl ManualRun {
     fn close_all(&mut self, run_state: &RunState) -> Vec<ChannelFuture> {
         let channels = run_state.channels.borrow().clone();
         let close = |_: &_| channels.iter().map(|channel| channel.close()).collect();
-        self.event_loop.on_loop(close).expect("the loop is not over")
+        self.event_loop.on_loop(close).expect("the loop has not ended")
     }
 
-    /// Turns until nothing happens any more, timers included.
+    /// Turns the loop until it is idle, timers included.
     fn run_to_the_end(&mut self, run_state: &RunState) {
         for _ in 0..MAX_TURNS {
             self.turn();

@@ -1,8 +1,8 @@
-//! What everybody in a run shares: the dice, what there is to meddle with, and the counts.
+//! State shared by a run: the random numbers, the objects to act on, and the counts.
 //!
-//! All of a run is on one thread, the executor of the offloaded handlers included, and time moves by
-//! hand: a seed is a run. Messages and offloaded handlers have to be `Send`, so the world is not handed
-//! to them; they find it in their thread.
+//! A run is on one thread, the executor of the offloaded handlers included, and its clock is moved manually: a
+//! seed determines a run. Messages and offloaded handlers must be `Send`, so they find the state in a
+//! thread-local.
 
 use std::cell::{Cell, RefCell};
 use std::panic;
@@ -12,20 +12,20 @@ use std::thread;
 use waterwheel_channel::{Channel, ChannelFuture, LocalCtx, LocalLoop};
 use waterwheel_executor::EventExecutor;
 
-/// How many actions a run has at the most. Actions cause actions; this is what ends it.
+/// Maximum number of actions in a run. Actions cause actions; this limit ends the run.
 const MAX_ACTIONS: u32 = 3_000;
 
-/// How deep actions are within actions at the most: a limit for the stack.
+/// Maximum nesting of actions: a limit for the stack.
 const MAX_DEPTH: u32 = 12;
 
-/// What the message of a panic says that belongs to the game.
+/// Prefix of the message of a planned panic.
 pub(crate) const PLANNED_PANIC: &str = "drawn by the dice: ";
 
 thread_local! {
     static RUN_STATE: RefCell<Option<Rc<RunState>>> = const { RefCell::new(None) };
 }
 
-/// The world of the run on this thread.
+/// Returns the state of the run on this thread.
 pub(crate) fn run_state() -> Option<Rc<RunState>> {
     RUN_STATE.try_with(|run_state| run_state.borrow().clone()).ok().flatten()
 }
@@ -33,7 +33,7 @@ pub(crate) fn run_state() -> Option<Rc<RunState>> {
 pub(crate) struct RunState {
     pub(crate) random: SeededRandom,
     pub(crate) here: LocalLoop,
-    /// Where offloaded handlers run, if there are any.
+    /// Executor of the offloaded handlers, if the run has any.
     pub(crate) workers: Option<EventExecutor>,
     pub(crate) channels: RefCell<Vec<Channel>>,
     pub(crate) contexts: RefCell<Vec<LocalCtx>>,
@@ -44,13 +44,13 @@ pub(crate) struct RunState {
     depth: Cell<u32>,
 }
 
-/// How many there are; at the end there are none.
+/// Numbers of live objects; zero at the end of a run.
 #[derive(Default)]
 pub(crate) struct LiveCounts {
     pub(crate) handlers: LiveCount,
     pub(crate) messages: LiveCount,
-    /// Completions and listeners that were not told yet. They can be told once, by their type; so what
-    /// is left here was dropped untold, or is leaked.
+    /// Completions and listeners that were not completed yet. Their type allows one completion; those left at
+    /// the end were dropped without one, or leaked.
     pub(crate) uncompleted: LiveCount,
 }
 
@@ -92,20 +92,20 @@ impl RunState {
         })
     }
 
-    /// Makes it the world of this thread, until the guard goes.
+    /// Makes this the state of the thread until the guard is dropped.
     pub(crate) fn enter(self: &Rc<Self>) -> RunStateGuard {
         RUN_STATE.set(Some(self.clone()));
         RunStateGuard
     }
 
-    /// From now on everybody behaves: no action, no error, no panic.
+    /// Stops all random actions, errors and panics.
     pub(crate) fn quiet(&self) {
         self.actions_left.set(0);
         self.panics.set(false);
     }
 
-    /// Takes one of the actions that are left; `None` if this is the end of it, or too deep, or not on
-    /// the loop, where everybody only passes on.
+    /// Takes one of the remaining actions; `None` if none is left, the nesting is too deep, or the call is not
+    /// on the loop: then the caller only passes events on.
     pub(crate) fn begin_action(self: &Rc<Self>) -> Option<Action> {
         let left = self.actions_left.get();
         let fits = left > 0 && self.depth.get() <= MAX_DEPTH && LocalLoop::current().is_some();
@@ -116,16 +116,16 @@ impl RunState {
         })
     }
 
-    /// Panics, one time in so many; never during another panic, which would end the process.
+    /// Panics one time in `odds`; never during another panic, which would abort the process.
     ///
-    /// The panic's hook is not called: thousands of these are no news.
+    /// The panic hook is not called: thousands of planned panics would fill the output.
     pub(crate) fn may_panic(&self, odds: u64, place: &str) {
         if self.panics.get() && !thread::panicking() && self.random.one_in(odds) {
             panic::resume_unwind(Box::new(format!("{PLANNED_PANIC}{place}")));
         }
     }
 
-    /// Whether somebody is to return an error: one time in so many.
+    /// True one time in `odds`, while random errors are on.
     pub(crate) fn fails(&self, odds: u64) -> bool {
         self.actions_left.get() > 0 && self.random.one_in(odds)
     }
@@ -144,7 +144,7 @@ impl RunState {
         (count > 0).then(|| futures.swap_remove(self.random.below(count) as usize))
     }
 
-    /// Keeps a future to the end; before, some are cancelled.
+    /// Keeps a future until the end of the run; some are cancelled before.
     pub(crate) fn keep(&self, future: ChannelFuture) {
         if self.random.one_in(3) {
             future.cancel();
@@ -153,7 +153,7 @@ impl RunState {
     }
 }
 
-/// The thread has a world meanwhile.
+/// While this guard lives, the thread has a run state.
 pub(crate) struct RunStateGuard;
 
 impl Drop for RunStateGuard {
@@ -162,7 +162,7 @@ impl Drop for RunStateGuard {
     }
 }
 
-/// An action is under way.
+/// A guard that counts the nesting of an action.
 pub(crate) struct Action(Rc<RunState>);
 
 impl Drop for Action {
@@ -171,12 +171,12 @@ impl Drop for Action {
     }
 }
 
-/// Numbers that look random, the same for the same seed: xorshift.
+/// A xorshift generator: the same numbers for the same seed.
 pub(crate) struct SeededRandom(Cell<u64>);
 
 impl SeededRandom {
     fn new(seed: u64) -> Self {
-        // Neighbouring seeds are far apart; and never zero, where xorshift stays.
+        // Spreads neighbouring seeds; never zero, where xorshift would stay.
         Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1))
     }
 
@@ -186,7 +186,7 @@ impl SeededRandom {
         x ^= x >> 7;
         x ^= x << 17;
         self.0.set(x);
-        // The low bits are the worst ones.
+        // The low bits of xorshift are the weakest.
         (x >> 11) % n
     }
 

@@ -1,10 +1,10 @@
-//! What a handler does when it is called: the same for the real handlers and for the model's.
+//! The scripted behaviour of a handler, shared by the real pipeline and the model.
 
 use std::collections::VecDeque;
 
 use super::program::{Action, CallEnd, Edit, EditTarget, HandlerSpec, Interest, Reaction};
 
-/// An event, as handlers see it.
+/// An event as a handler sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     Read(u32),
@@ -28,7 +28,7 @@ impl Event {
     }
 }
 
-/// Something that happened to a handler.
+/// A log entry of one handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogEntry {
     Added(u32),
@@ -36,9 +36,9 @@ pub(crate) enum LogEntry {
     Removed(u32),
 }
 
-/// Where a handler stands: what it can do there.
+/// The operations available to a handler during a call.
 pub(crate) trait HandlerPosition {
-    /// Passes something on: inward or outward, whichever way it goes.
+    /// Passes an event on, in its own direction.
     fn pass_on(&mut self, event: Event);
     fn act(&mut self, act: Action);
 }
@@ -59,7 +59,7 @@ impl ScriptedHandler {
         Self { id, interest: spec.interest, keeps: spec.keeps, kept: None, script }
     }
 
-    /// What it passes on when this has come, and what it does in this call.
+    /// Returns the event to pass on and the reaction for this call.
     pub(crate) fn prepare(&mut self, event: Event) -> (Option<Event>, Reaction) {
         let passed = match event {
             Event::Read(number) if self.keeps => self.kept.replace(number).map(Event::Read),
@@ -81,7 +81,7 @@ impl ScriptedHandler {
     }
 }
 
-/// Does what was prepared. Whether the call ends well.
+/// Performs a prepared reaction. Returns true if the call succeeds.
 pub(crate) fn perform(
     passed: Option<Event>,
     reaction: &Reaction,
@@ -96,7 +96,7 @@ pub(crate) fn perform(
     reaction.end == CallEnd::Fine
 }
 
-/// Whom an edit means, among those who are there; `None` if there is nobody, or not the one.
+/// Returns the handler that an edit names among those present; `None` if there is none.
 pub(crate) fn pick(target: EditTarget, me: Option<u32>, there: &[u32]) -> Option<u32> {
     match (target, me) {
         (EditTarget::Me, Some(me)) => Some(me).filter(|me| there.contains(me)),

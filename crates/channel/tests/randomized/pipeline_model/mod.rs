@@ -1,9 +1,8 @@
-//! C03, C05: pipelines that are changed at random, from outside and by their own handlers, while data
-//! flows both ways.
+//! C03, C05: random edits of a pipeline, by the test and by its own handlers, while data flows both ways.
 //!
-//! Each program runs twice: over a real pipeline and over a model of the ordering rules. Both must
-//! call the same handlers with the same events in the same order. What must hold of any program,
-//! whatever the model says, is checked besides: nothing is lost, doubled or told twice.
+//! Each program runs twice: over a real pipeline and over a model of the ordering rules. Both must call the
+//! same handlers with the same events in the same order. Invariants of every program are checked besides:
+//! nothing is lost, duplicated or completed twice.
 
 mod handler_script;
 mod model;
@@ -39,8 +38,8 @@ proptest! {
     }
 }
 
-/// Every number that came in came through, once and in order; out of order only where a handler was
-/// removed with one in hand.
+/// Checks that every inbound number came through once and in order; out of order only where a handler was
+/// removed while it held one.
 fn check_inbound(
     program: &Program,
     outcome: &Outcome,
@@ -63,13 +62,13 @@ fn check_inbound(
     Ok(())
 }
 
-/// Every number that was written left once and was told so, or was refused and was told that; nothing is
-/// left in the channel. Whoever waited for it from the start was told in the order of leaving.
+/// Checks that every written number was sent once and its write succeeded, or was refused and its write
+/// failed, and that nothing is pending. Completions given with the write came in the order of sending.
 fn check_outbound(outcome: &Outcome) -> Result<(), TestCaseError> {
     let told: BTreeMap<u32, &Answer> =
         outcome.told.iter().map(|answer| (answer.number, answer)).collect();
-    prop_assert_eq!(told.len(), outcome.told.len(), "told twice: {:?}", outcome.told);
-    prop_assert!(told.keys().copied().eq(1..=outcome.written), "not told: {:?}", outcome.told);
+    prop_assert_eq!(told.len(), outcome.told.len(), "completed twice: {:?}", outcome.told);
+    prop_assert!(told.keys().copied().eq(1..=outcome.written), "not completed: {:?}", outcome.told);
     let fine = told.values().filter(|answer| answer.fine).count();
     prop_assert_eq!(fine, outcome.left.len(), "{:?}", outcome);
     let in_turn = |answer: &Answer| answer.fine && answer.in_turn;
@@ -80,7 +79,7 @@ fn check_outbound(outcome: &Outcome) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Every handler was added, then called, then removed, each once.
+/// Checks that every handler was added once, called only while present, and removed once.
 fn check_handlers(outcome: &Outcome) -> Result<(), TestCaseError> {
     let (mut there, mut gone) = (BTreeSet::new(), BTreeSet::new());
     for entry in &outcome.log {

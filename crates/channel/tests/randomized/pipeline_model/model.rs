@@ -1,18 +1,18 @@
-//! The ordering contract, written down in the plainest way: rules 2 to 5, and nothing else.
+//! A model of the ordering contract: rules 2 to 5, and nothing else.
 //!
-//! A pipeline is a list of handlers. Each has two queues: `newer` is what came while its present call
-//! runs, `older` what was left from before that call. Origin this everything follows:
+//! A pipeline is a list of handlers. Each has two queues: `newer` holds the events that came during its
+//! current call, `older` those left from before that call. The rules follow:
 //!
-//! - What reaches a handler that runs waits in its `newer`; when the call returns, what waits is
-//!   delivered in order, as calls of their own (rule 2).
-//! - What a running handler emits outward goes behind its `newer`, if there is any: those came first
-//!   (rule 3). It does not go behind `older`: the call that runs now came before those.
-//! - One that is removed while it runs is called for what waited when it was removed, and lets pass
-//!   what comes later: behind what waits, if something did (rule 4).
-//! - It stays in the list until its call has returned, so what it still emits finds its way (rule 5).
+//! - An event that reaches a running handler waits in `newer`; when the call returns, the waiting events are
+//!   delivered in order, each as a call of its own (rule 2).
+//! - An outbound event of a running handler goes behind its `newer` events, which came first (rule 3). It
+//!   does not go behind `older`: the current call came before those.
+//! - A handler removed while it runs still receives the events that waited at its removal. Later events
+//!   pass it, behind the waiting events if there are any (rule 4).
+//! - A removed handler stays in the list until its call returns, so that events it still emits find their
+//!   way (rule 5).
 //!
-//! There is no wire and no buffer here: the order in which writes arrive at the head is the order in
-//! which they leave.
+//! The model has no wire and no buffer: writes leave in the order in which they arrive at the head.
 
 use std::collections::VecDeque;
 
@@ -21,22 +21,22 @@ use super::handler_script::{
 };
 use super::program::{Action, HandlerSpec, Interest, MAX_HANDLERS, Program, ProgramStep};
 
-/// The one that is always last and takes what comes in.
+/// Id of the last handler, which consumes inbound events.
 pub(crate) const SINK: u32 = 0;
 
 #[derive(Debug)]
 pub(crate) struct Model<'a> {
     program: &'a Program,
-    /// By number; those that are gone stay here, and leave the order.
+    /// Handlers by id; removed handlers stay here and leave `order`.
     handlers: Vec<Handler>,
     order: Vec<u32>,
     pub(crate) log: Vec<LogEntry>,
-    /// What came to the end after the sink was removed.
+    /// Numbers that reached the tail after the sink was removed.
     pub(crate) tail: Vec<u32>,
-    /// What has arrived at the head.
+    /// Numbers that reached the head.
     pub(crate) left: Vec<u32>,
-    /// Somebody was removed in the middle of a call with a number in hand: what comes in before that call
-    /// returns goes past it, and comes through first.
+    /// True if a handler was removed during a call while it held a number: numbers that arrive before that
+    /// call returns pass it and come through first.
     pub(crate) overtaken: bool,
     arrived: u32,
     written: u32,
@@ -48,7 +48,7 @@ struct Handler {
     actor: ScriptedHandler,
     runs: bool,
     removed: bool,
-    /// Removed while something waited: what comes later stops behind it.
+    /// Removed while events waited: later events queue behind them.
     keeps_place: bool,
     older: VecDeque<(Event, bool)>,
     newer: VecDeque<(Event, bool)>,
@@ -102,7 +102,7 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// The channel is closed: everybody goes, from the tail to the head.
+    /// Closes the channel: removes all handlers from the tail to the head.
     pub(crate) fn close(&mut self) {
         while let Some(last) = self.present().last() {
             self.remove(*last);
@@ -136,13 +136,13 @@ impl<'a> Model<'a> {
         self.order.iter().filter(present).copied().collect()
     }
 
-    /// Those whom edits may mean.
+    /// Returns the handlers that edits may name.
     fn there(&self) -> Vec<u32> {
         self.present().into_iter().filter(|id| *id != SINK).collect()
     }
 
     fn place_of(&self, id: u32) -> usize {
-        self.order.iter().position(|other| *other == id).expect("it is in the order")
+        self.order.iter().position(|other| *other == id).expect("the handler is in the order")
     }
 
     // Events.
@@ -206,18 +206,18 @@ impl<'a> Model<'a> {
     fn deliver(&mut self, id: u32, event: Event) {
         self.log.push(LogEntry::Got(id, event));
         if id == SINK {
-            return; // Here it ends.
+            return; // The sink consumes the event.
         }
         let (passed, reaction) = self.at(id).actor.prepare(event);
         let fine = perform(passed, &reaction, &mut RunningHandler { model: self, id });
         if !fine && !matches!(event, Event::Write(_)) {
-            // Its own error method first, and that passes it on.
+            // The handler's own error method comes first and passes the error on.
             self.log.push(LogEntry::Got(id, Event::Error));
             self.deliver_from(Origin::At(id), Event::Error);
         }
     }
 
-    /// The call has returned: what came meanwhile, then perhaps the leave.
+    /// Ends a call: delivers the events that came meanwhile, then completes a pending removal.
     fn finish(&mut self, id: u32) {
         let mut told = false;
         loop {
@@ -296,7 +296,7 @@ impl<'a> Model<'a> {
     }
 }
 
-/// A handler of the model, while it runs.
+/// A handler of the model during a call.
 struct RunningHandler<'m, 'a> {
     model: &'m mut Model<'a>,
     id: u32,

@@ -1,35 +1,35 @@
-//! What is done to a pipeline: a program of steps from outside, and what its handlers do themselves.
+//! Programs: steps performed on a pipeline by the test, and scripts of its handlers.
 //!
-//! A handler's script has one reaction for each of its first few calls; after that it only passes
-//! things on. So every program ends.
+//! A handler's script has one reaction for each of its first few calls; after that the handler only passes
+//! events on. Therefore every program ends.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// No more handlers than this are ever made: one that adds its like would never end.
+/// Maximum number of handlers in a program: a handler that adds copies of itself would never end.
 pub(crate) const MAX_HANDLERS: u32 = 10;
 
-/// A pipeline, and what happens to it.
+/// A pipeline and the steps performed on it.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
-    /// What handlers are made of, those at the start and those that are added later.
+    /// Specifications of the handlers, those at the start and those added later.
     pub(crate) specs: Vec<HandlerSpec>,
-    /// The handlers at the start, from the transport inward.
+    /// Handlers at the start, from the head to the tail.
     pub(crate) start: Vec<usize>,
     pub(crate) steps: Vec<ProgramStep>,
 }
 
-/// What a handler is like.
+/// The specification of a handler.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerSpec {
     pub(crate) interest: Interest,
-    /// Keeps the last number that came in until the next one comes, or it is removed: as a decoder
-    /// keeps half a frame.
+    /// Keeps the last inbound number until the next one comes or the handler is removed, as a decoder keeps
+    /// half a frame.
     pub(crate) keeps: bool,
     pub(crate) script: Vec<Reaction>,
 }
 
-/// What a handler is called for.
+/// The events a handler is called for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interest {
     Everything,
@@ -37,7 +37,7 @@ pub(crate) enum Interest {
     Outbound,
 }
 
-/// What a handler does in one call.
+/// The actions of a handler in one call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reaction {
     pub(crate) before: Vec<Action>,
@@ -50,24 +50,24 @@ pub(crate) struct Reaction {
 pub(crate) enum CallEnd {
     #[default]
     Fine,
-    /// It fails, after what came was passed on.
+    /// The call fails after it passed its event on.
     Fails,
-    /// It fails; a write is not passed on.
+    /// The call fails; a write is not passed on.
     Refuses,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// From the handler on.
+    /// Writes from the handler on.
     Write,
-    /// From the end of the pipeline, by the channel's handle.
+    /// Writes from the tail, through the channel's handle.
     WriteByChannel,
-    /// From the end of the pipeline, by the pipeline.
+    /// Writes from the tail, through the pipeline.
     WriteByPipeline,
     Flush,
     FlushByChannel,
     FireOnward,
-    /// From the head: past, or into, handlers that run at this moment.
+    /// Fires from the head, through handlers that may be running.
     FireFromHead,
     Edit(Edit),
 }
@@ -83,22 +83,22 @@ pub(crate) enum Edit {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum EditTarget {
-    /// Whoever does it; from outside, the first one.
+    /// The handler that makes the edit; for the test, the first one.
     Me,
-    /// The so-manieth, counted around.
+    /// The handler at this index, modulo their number.
     Nth(usize),
 }
 
-/// What happens from outside.
+/// A step performed by the test.
 #[derive(Clone, Debug)]
 pub(crate) enum ProgramStep {
-    /// So many numbers come in, as one round.
+    /// This many numbers arrive in one read round.
     Arrive(u32),
     Write,
     Flush,
     Fire,
     Edit(Edit),
-    /// The wire takes so many messages and no more, until it is freed.
+    /// The wire accepts this many messages and no more, until `Free`.
     Jam(usize),
     Free,
 }

@@ -1,4 +1,4 @@
-//! The same program over a real pipeline, in an embedded channel.
+//! Runs a program over a real pipeline, in an embedded channel.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -31,24 +31,24 @@ fn number(msg: Msg) -> u32 {
     msg.take::<Number>().expect("all messages are numbers").0
 }
 
-/// Futures have it from any thread, though all is on one here.
+/// Shared with futures, which must be `Send`, although all is on one thread here.
 type WriteOutcomes = Arc<Mutex<Vec<Answer>>>;
 
-/// What became of a write.
+/// The outcome of a write.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) number: u32,
     pub(crate) fine: bool,
-    /// Somebody waited for it from the start: so it was told in turn.
+    /// True if the completion was given with the write, so that it comes in order.
     pub(crate) in_turn: bool,
 }
 
-/// What all handlers share.
+/// State shared by all handlers.
 #[derive(Debug)]
 struct SharedState {
     specs: Vec<HandlerSpec>,
     log: RefCell<Vec<LogEntry>>,
-    /// Which writes were told what became of them, in order.
+    /// Outcomes of the writes, in order of completion.
     told: WriteOutcomes,
     made: Cell<u32>,
     written: Cell<u32>,
@@ -73,7 +73,7 @@ impl SharedState {
         self.log.borrow_mut().push(entry);
     }
 
-    /// The next write, and who is told: a closure or a promise.
+    /// Returns the next write with its completion: a closure or a promise.
     fn write(&self, ctx: &Ctx<'_>) -> (Number, Completion) {
         let number = Self::next(&self.written);
         if number.is_multiple_of(2) {
@@ -84,8 +84,8 @@ impl SharedState {
         (Number(number), Completion::local(self.tell(number, true)))
     }
 
-    /// By the channel's handle. The future is there only when the call has returned, and the write may
-    /// have been told by then.
+    /// Writes through the channel's handle. The future exists only after the call returned, and the write may
+    /// have completed by then.
     fn write_by(&self, channel: &Channel) {
         let number = Self::next(&self.written);
         channel.write(Number(number)).on_complete(self.tell(number, false));
@@ -139,14 +139,14 @@ impl SharedState {
     }
 }
 
-/// A flush that meets no reaction leaves nothing behind, and there are fewer reactions than this.
+/// A flush that triggers no reaction leaves nothing pending, and there are fewer reactions than this.
 const MAX_FLUSHES: usize = 4 * MAX_HANDLERS as usize;
 
 fn name(id: u32) -> String {
     format!("h{id}")
 }
 
-/// What came of it all.
+/// The outcome of a program.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) log: Vec<LogEntry>,
@@ -154,7 +154,7 @@ pub(crate) struct Outcome {
     pub(crate) left: Vec<u32>,
     pub(crate) tail: Vec<u32>,
     pub(crate) written: u32,
-    /// How often everything had to be flushed in the end.
+    /// Number of flushes at the end until nothing was pending.
     pub(crate) flushes: usize,
     pub(crate) pending_before_close: usize,
     pub(crate) pending: usize,
@@ -175,7 +175,7 @@ pub(crate) fn run(program: &Program) -> Outcome {
         perform_step(&mut channel, &shared, step, &mut arrived);
     }
     channel.clear_faults();
-    // What handlers write when they are asked to flush needs another flush.
+    // Writes that handlers make in `flush` need another flush.
     let mut flushes = 0;
     while flushes == 0 || channel.channel().pending_bytes() > 0 && flushes < MAX_FLUSHES {
         flushes += 1;
@@ -238,7 +238,7 @@ fn perform_step(
     channel.run();
 }
 
-/// A handler that does what its actor says.
+/// A handler that performs its script.
 struct RealHandler {
     actor: ScriptedHandler,
     shared: Rc<SharedState>,
@@ -302,7 +302,7 @@ impl Handler for RealHandler {
     }
 }
 
-/// A real handler, while it runs.
+/// A real handler during a call.
 struct RunningHandler<'a> {
     ctx: &'a Ctx<'a>,
     shared: &'a Rc<SharedState>,
@@ -344,7 +344,7 @@ impl HandlerPosition for RunningHandler<'_> {
     }
 }
 
-/// The last handler: notes what comes in, and lets it go no further.
+/// The last handler: logs inbound numbers and consumes them.
 struct Sink(Rc<SharedState>);
 
 impl Handler for Sink {
