@@ -139,24 +139,24 @@ impl OutQueue {
     /// If the queue has fewer: then the driver has reported a wrong number.
     pub fn advance(&mut self, n: usize) {
         self.advance_with(n, drop);
-        drop(self.take_spent());
+        drop(self.take_written_chunk());
     }
 
-    /// Removes the first `n` bytes, and hands each chunk that was written completely to `spent`: its destructor may
+    /// Removes the first `n` bytes, and hands each chunk that was written completely to `on_written`: its destructor may
     /// be the user's, and must not run while the queue is borrowed. A chunk that was the only one stays, to be
-    /// [taken](Self::take_spent) out before anything is appended.
+    /// [taken](Self::take_written_chunk) out before anything is appended.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
     #[inline]
-    pub(crate) fn advance_with(&mut self, n: usize, mut spent: impl FnMut(Bytes)) {
+    pub(crate) fn advance_with(&mut self, n: usize, mut on_written: impl FnMut(Bytes)) {
         if !self.finish_only_chunk(n) {
-            self.advance_by_chunks(n, &mut spent);
+            self.advance_by_chunks(n, &mut on_written);
         }
     }
 
     /// Marks the only chunk as written, if it is the only one and `n` covers all of it. It stays, to be
-    /// [taken](Self::take_spent) out before anything is appended.
+    /// [taken](Self::take_written_chunk) out before anything is appended.
     #[inline]
     pub(crate) fn finish_only_chunk(&mut self, n: usize) -> bool {
         let is_whole = n == self.len && self.flushed_chunks == 1 && self.rest.is_none();
@@ -192,7 +192,7 @@ impl OutQueue {
     }
 
     /// Moves all chunks to the end of a list, because they were written.
-    pub(crate) fn move_all(&mut self, to: &mut VecDeque<Bytes>) {
+    pub(crate) fn move_all_chunks(&mut self, to: &mut VecDeque<Bytes>) {
         (self.flushed_chunks, self.len) = (0, 0);
         to.extend(self.first.take());
         if let Some(rest) = &mut self.rest {
@@ -206,12 +206,12 @@ impl OutQueue {
     /// Removes and returns the chunk that was the only one and was written. Any other chunk is not empty, and is
     /// counted.
     #[inline]
-    pub(crate) fn take_spent(&mut self) -> Option<Bytes> {
+    pub(crate) fn take_written_chunk(&mut self) -> Option<Bytes> {
         if self.len + self.unflushed_bytes == 0 { self.first.take() } else { None }
     }
 
     #[inline(never)]
-    fn advance_by_chunks(&mut self, mut n: usize, spent: &mut dyn FnMut(Bytes)) {
+    fn advance_by_chunks(&mut self, mut n: usize, on_written: &mut dyn FnMut(Bytes)) {
         assert!(
             n <= self.len,
             "the driver reported {n} bytes written, but only {} were queued",
@@ -228,7 +228,7 @@ impl OutQueue {
             n -= first.len();
             let next = self.pop_rest();
             if let Some(whole) = std::mem::replace(&mut self.first, next) {
-                spent(whole);
+                on_written(whole);
             }
             self.flushed_chunks -= 1;
         }

@@ -27,12 +27,12 @@ struct TaskOnlyDriver {
     park: TokenPark,
 }
 
-fn refuse<T>(io: Io) -> Result<T> {
+fn refuse_io<T>(io: Io) -> Result<T> {
     let message = format!("a task-only loop cannot watch {}: it has no selector", io.kind());
     Err(io.refused(ErrorKind::Unsupported, message))
 }
 
-fn unknown<T>(token: Token) -> Result<T> {
+fn not_attached<T>(token: Token) -> Result<T> {
     Err(Error::new(ErrorKind::NotFound, format!("{token:?} is not attached")))
 }
 
@@ -50,7 +50,7 @@ impl Driver for TaskOnlyDriver {
     }
 
     fn attach(&mut self, _: Token, io: Io, _: Role) -> Result<()> {
-        refuse(io)
+        refuse_io(io)
     }
 
     fn detach(&mut self, _: Token) -> Detach {
@@ -58,7 +58,7 @@ impl Driver for TaskOnlyDriver {
     }
 
     fn release(&mut self, token: Token) -> Result<Io> {
-        unknown(token)
+        not_attached(token)
     }
 
     fn local_address(&self, _: Token) -> Option<Address> {
@@ -66,25 +66,25 @@ impl Driver for TaskOnlyDriver {
     }
 
     fn set_option(&mut self, token: Token, _: SocketOption) -> Result<()> {
-        unknown(token)
+        not_attached(token)
     }
 
     fn set_read(&mut self, _: Token, _: Option<ReadPlan>) {}
 
     fn write(&mut self, token: Token, _: &OutQueue) -> Result<Submit> {
-        unknown(token)
+        not_attached(token)
     }
 
     fn shutdown(&mut self, token: Token, _: Shutdown) -> Result<()> {
-        unknown(token)
+        not_attached(token)
     }
 
     fn register_foreign(&mut self, _: Token, io: Io, _: Interest) -> Result<()> {
-        refuse(io)
+        refuse_io(io)
     }
 
     fn set_interest(&mut self, token: Token, _: Interest) -> Result<()> {
-        unknown(token)
+        not_attached(token)
     }
 
     fn rebuild(&mut self) -> Result<usize> {

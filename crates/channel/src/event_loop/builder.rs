@@ -231,7 +231,7 @@ impl EventLoopGroupBuilder {
     /// # Errors
     /// [`LoopBuildError`] names the invalid property, or the driver's error; loops that were already built are ended.
     pub fn build(self) -> Result<EventLoopGroup, LoopBuildError> {
-        let options = self.options.checked()?;
+        let options = self.options.validated()?;
         let loop_pool = match (self.per_channel, self.max_channels) {
             (_, Some(0)) => return Err(LoopBuildError::NoChannels),
             (false, Some(max)) => return Err(LoopBuildError::NotPerChannel { max }),
@@ -254,13 +254,13 @@ impl EventLoopGroupBuilder {
     /// # Errors
     /// As for [`build`](Self::build).
     pub fn build_manual(self) -> Result<ManualEventLoop, LoopBuildError> {
-        let options = self.options.checked()?;
+        let options = self.options.validated()?;
         options.build_manual(self.executors.into_single())
     }
 }
 
 impl LoopOptions {
-    fn checked(self) -> Result<Self, LoopBuildError> {
+    fn validated(self) -> Result<Self, LoopBuildError> {
         match self.budget.io_ratio {
             1..=100 => Ok(self),
             ratio => Err(LoopBuildError::IoRatio { ratio }),

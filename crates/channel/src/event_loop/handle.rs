@@ -40,7 +40,7 @@ use crate::metrics::{LoopCounters, LoopMetrics};
 /// The command queue of the loop is private:
 ///
 /// ```compile_fail
-/// fn plumbing(event_loop: &waterwheel_channel::EventLoop) {
+/// fn use_sender(event_loop: &waterwheel_channel::EventLoop) {
 ///     let _ = event_loop.sender();
 /// }
 /// ```

@@ -196,7 +196,7 @@ impl SpawnedFutures {
         let mut slots = self.slots.borrow_mut();
         match slots.get_mut(token) {
             Some(slot) if !done => slot.task = Some((task, waker)),
-            // Completed, or aborted by its own poll.
+            // Completed, or removed from its slot while it was polled.
             _ => {
                 let slot = slots.remove(token);
                 drop(slots);

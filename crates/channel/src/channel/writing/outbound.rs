@@ -46,7 +46,7 @@ pub struct Outbound {
 #[inline(never)]
 fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQueue) {
     if bytes.is_all_of_several_chunks(n) {
-        bytes.move_all(drop_queue.chunks());
+        bytes.move_all_chunks(drop_queue.chunks());
     } else {
         bytes.advance_with(n, |chunk| drop_queue.push(chunk.into()));
     }
@@ -417,7 +417,7 @@ impl Outbound {
     /// it where nothing is borrowed.
     #[inline]
     pub(super) fn take_written_bytes(&mut self) -> Option<Bytes> {
-        self.bytes.take_spent()
+        self.bytes.take_written_chunk()
     }
 
     /// True if other messages were written or refused, and are to be dropped.

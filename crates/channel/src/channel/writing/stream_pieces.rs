@@ -165,7 +165,7 @@ impl StreamPieces {
         let next = self.parts.front_mut().filter(|_| self.flushed > 0 && front.is_empty());
         let Some(part) = next else {
             front.advance_with(n, |chunk| drop_queue.push(chunk.into()));
-            if let Some(last) = front.take_spent() {
+            if let Some(last) = front.take_written_chunk() {
                 drop_queue.push(last.into());
             }
             return n;
