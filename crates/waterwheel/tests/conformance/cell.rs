@@ -10,12 +10,12 @@ use crate::matrix::{Column, Reason};
 
 /// A transport over a driver.
 pub(crate) struct Cell {
-    kind: Box<dyn Kind>,
+    kind: Box<dyn TransportKind>,
     loops: Loops,
 }
 
 /// A transport.
-pub(crate) trait Kind {
+pub(crate) trait TransportKind {
     /// As it is called in the matrix.
     fn name(&self) -> &'static str;
 
@@ -24,29 +24,29 @@ pub(crate) trait Kind {
     fn client(&self, group: &EventLoopGroup) -> Bootstrap;
 
     /// Where another server can be bound.
-    fn free_place(&self) -> AddressSpec;
+    fn unused_address(&self) -> AddressSpec;
 
     /// Where nobody listens.
-    fn empty_place(&self) -> AddressSpec;
+    fn refusing_address(&self) -> AddressSpec;
 
     /// Why it does not have this, over any driver.
     fn lacks(&self, ability: Ability) -> Option<&'static str>;
 
     /// Connects somebody to a server who is no channel. To be called by cases that need it.
-    fn foreign(&self, server: &Channel) -> Box<dyn Foreign>;
+    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer>;
 }
 
 /// What not every cell has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ability {
-    /// Writes are system calls, and can be counted.
+    /// Writes are system calls, and can be write_counter.
     SystemWrites,
     /// Buffers can be made small.
     SmallBuffers,
     /// A close may be a reset.
     Lingering,
     /// That one end does not read any more is no affair of the other one.
-    DeafEar,
+    IndependentDirections,
     /// The other end may be somebody else's, and be reset.
     ForeignPeer,
     /// A connect may take a while.
@@ -56,7 +56,7 @@ pub(crate) enum Ability {
 }
 
 /// The other end of a connection, that is no channel.
-pub(crate) trait Foreign {
+pub(crate) trait ForeignPeer {
     fn send(&mut self, bytes: &[u8]);
 
     /// Sends no more, and goes on receiving.
@@ -70,7 +70,7 @@ pub(crate) trait Foreign {
 }
 
 impl Cell {
-    pub(crate) fn new(kind: impl Kind + 'static, loops: Loops) -> Self {
+    pub(crate) fn new(kind: impl TransportKind + 'static, loops: Loops) -> Self {
         Self { kind: Box::new(kind), loops }
     }
 
@@ -97,12 +97,12 @@ impl Cell {
         self.kind.client(group)
     }
 
-    pub(crate) fn free_place(&self) -> AddressSpec {
-        self.kind.free_place()
+    pub(crate) fn unused_address(&self) -> AddressSpec {
+        self.kind.unused_address()
     }
 
-    pub(crate) fn empty_place(&self) -> AddressSpec {
-        self.kind.empty_place()
+    pub(crate) fn refusing_address(&self) -> AddressSpec {
+        self.kind.refusing_address()
     }
 
     /// Why it does not have this.
@@ -118,7 +118,7 @@ impl Cell {
         self.loops.at_once()
     }
 
-    pub(crate) fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+    pub(crate) fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         self.kind.foreign(server)
     }
 

@@ -6,14 +6,14 @@ use waterwheel::channel::EventLoopGroup;
 use waterwheel::channel::driver::OpenDriver;
 use waterwheel_testkit::manual::Manual;
 
-use crate::counted::Counted;
+use crate::write_counter::WriteCounter;
 
 /// A group with a loop for each channel has so many: each is a thread.
 const MAX_CHANNELS: usize = 200;
 
 /// A driver, and how loops are made of it.
 pub(crate) struct Loops {
-    driver: Counted,
+    driver: WriteCounter,
     /// Whose clock has to be moved.
     manual: Option<Manual>,
     per_channel: bool,
@@ -22,11 +22,11 @@ pub(crate) struct Loops {
 impl Loops {
     /// Loops that share the channels.
     pub(crate) fn over(driver: impl OpenDriver + 'static) -> Self {
-        Self { driver: Counted::new(driver), manual: None, per_channel: false }
+        Self { driver: WriteCounter::new(driver), manual: None, per_channel: false }
     }
 
     /// The same, on a clock that stands.
-    pub(crate) fn by_hand(manual: &Manual) -> Self {
+    pub(crate) fn manual(manual: &Manual) -> Self {
         Self { manual: Some(manual.clone()), ..Self::over(manual.clone()) }
     }
 

@@ -9,8 +9,8 @@
 //!   memory        (3)     (3)       (3)  32 run
 //! ```
 //!
-//! A [`Cell`] is a transport (in `kinds/`) over a driver (`loops.rs`). A case is a function over any cell;
-//! the list of them is in `listing.rs`. A cell that cannot have a case says why, and only what its nature
+//! A [`Cell`] is a transport (in `transports/`) over a driver (`loops.rs`). A case is a function over any cell;
+//! the list of them is in `case_list.rs`. A cell that cannot have a case says why, and only what its nature
 //! forbids is a reason. `cargo test -p waterwheel --test conformance matrix -- --nocapture` prints the
 //! whole, case by case.
 //!
@@ -24,69 +24,61 @@
 //! 3. Random data comes from a seed that is printed; `WATERWHEEL_SEED` sets it.
 //! 4. A case leaves nothing: its groups end at its end, and that is waited for.
 
+mod case_list;
+mod cases;
 mod cell;
-mod closing;
-mod connecting;
-mod counted;
 mod datagrams;
-mod dice;
-mod echoing;
-mod editing;
-mod ending;
-mod half_closure;
-mod kinds;
-mod leaving;
-mod listing;
 mod loops;
 mod matrix;
-mod pressure;
-mod reading;
-mod resets;
-mod stage;
-mod waves;
-mod writing;
+#[path = "../support/random.rs"]
+mod random;
+mod test_bed;
+mod transports;
+mod write_counter;
 
 use waterwheel::channel::driver::TaskOnly;
 use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
+use crate::case_list::conformance_matrix;
 use crate::cell::Cell;
-use crate::kinds::{EmbeddedKind, LocalKind, MemoryKind, TcpKind, UnixKind};
-use crate::listing::conformance_matrix;
 use crate::loops::Loops;
+use crate::transports::{
+    EmbeddedTransport, LocalTransport, MemoryTransport, TcpTransport, UnixTransport,
+};
 
 conformance_matrix! {
-    tcp_over_epoll: Cell::new(TcpKind, Loops::over(Epoll));
-    tcp_over_poll: Cell::new(TcpKind, Loops::over(Poll));
-    tcp_over_blocking: Cell::new(TcpKind, Loops::per_channel(Blocking));
-    unix_over_epoll: Cell::new(UnixKind::new(), Loops::over(Epoll));
-    unix_over_poll: Cell::new(UnixKind::new(), Loops::over(Poll));
-    unix_over_blocking: Cell::new(UnixKind::new(), Loops::per_channel(Blocking));
-    local_over_nothing: Cell::new(LocalKind, Loops::over(TaskOnly));
-    local_over_epoll: Cell::new(LocalKind, Loops::over(Epoll));
-    local_over_poll: Cell::new(LocalKind, Loops::over(Poll));
-    local_over_blocking: Cell::new(LocalKind, Loops::per_channel(Blocking));
-    local_by_readiness: Cell::new(LocalKind, Loops::by_hand(&Manual::readiness()));
-    local_by_completion: Cell::new(LocalKind, Loops::by_hand(&Manual::completion()));
+    tcp_over_epoll: Cell::new(TcpTransport, Loops::over(Epoll));
+    tcp_over_poll: Cell::new(TcpTransport, Loops::over(Poll));
+    tcp_over_blocking: Cell::new(TcpTransport, Loops::per_channel(Blocking));
+    unix_over_epoll: Cell::new(UnixTransport::new(), Loops::over(Epoll));
+    unix_over_poll: Cell::new(UnixTransport::new(), Loops::over(Poll));
+    unix_over_blocking: Cell::new(UnixTransport::new(), Loops::per_channel(Blocking));
+    local_over_nothing: Cell::new(LocalTransport, Loops::over(TaskOnly));
+    local_over_epoll: Cell::new(LocalTransport, Loops::over(Epoll));
+    local_over_poll: Cell::new(LocalTransport, Loops::over(Poll));
+    local_over_blocking: Cell::new(LocalTransport, Loops::per_channel(Blocking));
+    local_by_readiness: Cell::new(LocalTransport, Loops::manual(&Manual::readiness()));
+    local_by_completion: Cell::new(LocalTransport, Loops::manual(&Manual::completion()));
     embedded_over_nothing: embedded(Loops::over(TaskOnly));
     embedded_over_epoll: embedded(Loops::over(Epoll));
     embedded_over_poll: embedded(Loops::over(Poll));
     embedded_over_blocking: embedded(Loops::per_channel(Blocking));
-    embedded_by_readiness: embedded(Loops::by_hand(&Manual::readiness()));
-    embedded_by_completion: embedded(Loops::by_hand(&Manual::completion()));
+    embedded_by_readiness: embedded(Loops::manual(&Manual::readiness()));
+    embedded_by_completion: embedded(Loops::manual(&Manual::completion()));
     memory_by_readiness: memory(Manual::readiness());
     memory_by_completion: memory(Manual::completion());
 }
 
 fn embedded(loops: Loops) -> Cell {
-    Cell::new(EmbeddedKind::default(), loops)
+    Cell::new(EmbeddedTransport::default(), loops)
 }
 
 fn memory(manual: Manual) -> Cell {
-    Cell::new(MemoryKind::of(&manual), Loops::by_hand(&manual))
+    Cell::new(MemoryTransport::of(&manual), Loops::manual(&manual))
 }
 
 #[test]
 fn c13_every_case_of_the_matrix_runs_or_has_a_reason_not_to() {
-    listing::print_and_check(&cells());
+    case_list::print_and_check(&cells());
 }

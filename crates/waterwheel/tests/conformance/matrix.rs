@@ -63,13 +63,13 @@ pub(crate) fn print_and_check(title: &str, columns: &[Column<'_>], cases: &[&str
 
 /// Transports and drivers: how many cases run, or why there are none.
 fn overview(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> String {
-    let mut kinds: Vec<_> = columns.iter().map(|column| column.kind).collect();
-    kinds.dedup();
+    let mut transports: Vec<_> = columns.iter().map(|column| column.kind).collect();
+    transports.dedup();
     let mut text = format!("{:10}", "");
     DRIVERS
         .iter()
         .for_each(|driver| text += &format!("{driver:>width$}", width = driver.len().max(8) + 2));
-    for kind in kinds {
+    for kind in transports {
         text += &format!("\n{kind:10}");
         for driver in DRIVERS {
             let mut here = columns.iter().filter(|it| it.kind == kind && it.driver == driver);

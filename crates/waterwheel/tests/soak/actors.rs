@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::dice::Dice;
+use crate::random::SeededRng;
 use crate::world::World;
 use crate::{breaking, crowds, faults, pressure, talking};
 
-type Scene = (&'static str, fn(&World, &mut Dice));
+type Scene = (&'static str, fn(&World, &mut SeededRng));
 
 /// So many threads play the scenes of traffic.
 const ACTORS: usize = 5;
@@ -52,7 +52,7 @@ const PATIENT: &[Scene] = &[
 ];
 
 /// Plays all scenes, for so long, and each at least once.
-pub(crate) fn play(world: &World, dice: &mut Dice, time: Duration) {
+pub(crate) fn play(world: &World, dice: &mut SeededRng, time: Duration) {
     let over = AtomicBool::new(false);
     let played = Mutex::new(BTreeMap::new());
     let decks = [TRAFFIC, TROUBLE, PATIENT].map(|scenes| Deck::new(scenes, dice));
@@ -61,7 +61,7 @@ pub(crate) fn play(world: &World, dice: &mut Dice, time: Duration) {
         let casts = [(&decks[0], ACTORS), (&decks[1], 1), (&decks[2], 1)];
         for (deck, actors) in casts {
             for _ in 0..actors {
-                let mut dice = Dice::from_seed(dice.next());
+                let mut dice = SeededRng::from_seed(dice.next());
                 let (over, played, stopped) = (&over, &played, Stopped(tell.clone()));
                 scope.spawn(move || {
                     while let Some((name, scene)) = deck.next(over.load(Ordering::Relaxed)) {
@@ -96,7 +96,7 @@ impl Drop for Stopped {
 struct Deck(Mutex<(Vec<Scene>, usize)>);
 
 impl Deck {
-    fn new(scenes: &[Scene], dice: &mut Dice) -> Self {
+    fn new(scenes: &[Scene], dice: &mut SeededRng) -> Self {
         let mut scenes = scenes.to_vec();
         for at in (1..scenes.len()).rev() {
             scenes.swap(at, dice.below(at + 1));

@@ -11,21 +11,21 @@ use waterwheel::channel::{
 use waterwheel::executor::Error;
 use waterwheel::net::{Epoll, Poll, Tcp};
 
-use crate::dice::Dice;
 use crate::handlers::{CARELESS, Echo};
 use crate::ledger::Ledger;
 use crate::line::{End, PATIENCE, get};
+use crate::random::SeededRng;
 use crate::reports::Cause;
 use crate::world::{Service, World, end};
 
-fn careless(dice: &mut Dice, len: usize) -> Bytes {
+fn careless(dice: &mut SeededRng, len: usize) -> Bytes {
     let mut data = vec![CARELESS];
     data.extend_from_slice(&dice.bytes(len));
     data.into()
 }
 
 /// Resets the connection, with something under way or not.
-pub(crate) fn reset(world: &World, dice: &mut Dice) {
+pub(crate) fn reset(world: &World, dice: &mut SeededRng) {
     let service = Service::TCP[dice.below(Service::TCP.len())];
     let Some(line) = world.connect(service, dice, ChannelOptions::default()) else { return };
     let lingers = line.channel.set_option(SocketOption::Linger(Some(Duration::ZERO)));
@@ -39,7 +39,7 @@ pub(crate) fn reset(world: &World, dice: &mut Dice) {
 }
 
 /// Connects to nobody.
-pub(crate) fn connect_to_nobody(world: &World, dice: &mut Dice) {
+pub(crate) fn connect_to_nobody(world: &World, dice: &mut SeededRng) {
     let clients = world.bootstrap(Service::Boss, dice);
     let error = get(clients.connect(world.nobody_at)).expect_err("nobody is there").to_string();
     let told = error.contains("refused") || error.contains("Too many open files");
@@ -47,7 +47,7 @@ pub(crate) fn connect_to_nobody(world: &World, dice: &mut Dice) {
 }
 
 /// Connects, and does not want to after all.
-pub(crate) fn cancel_a_connect(world: &World, dice: &mut Dice) {
+pub(crate) fn cancel_a_connect(world: &World, dice: &mut SeededRng) {
     let service = Service::TCP[dice.below(Service::TCP.len())];
     let clients = world
         .bootstrap(service, dice)
@@ -74,7 +74,7 @@ impl Handler for Resigned {
 }
 
 /// A handler panics: its connection is closed, and that is all.
-pub(crate) fn panic(world: &World, dice: &mut Dice) {
+pub(crate) fn panic(world: &World, dice: &mut SeededRng) {
     let clients = world.bootstrap(Service::Boss, dice);
     let to = world.services.fragile.clone();
     let Some(line) = world.connect_by(clients, to, ChannelOptions::default()) else { return };
@@ -87,7 +87,7 @@ pub(crate) fn panic(world: &World, dice: &mut Dice) {
 }
 
 /// Loops are shut down in the middle of conversations: these end, and nothing that was not sent comes.
-pub(crate) fn shut_down(world: &World, dice: &mut Dice) {
+pub(crate) fn shut_down(world: &World, dice: &mut SeededRng) {
     let can_open = world.with_descriptors();
     let builder = if dice.below(2) == 0 {
         EventLoopGroup::builder(Epoll)

@@ -15,13 +15,13 @@ use waterwheel::channel::{
 use waterwheel::executor::Error;
 use waterwheel::net::Udp;
 
-use crate::dice::Dice;
 use crate::handlers::CAREFUL;
 use crate::line::{End, get};
+use crate::random::SeededRng;
 use crate::world::{Service, World};
 
 /// A message to a room full of connections goes to each of them once.
-pub(crate) fn broadcast(world: &World, dice: &mut Dice) {
+pub(crate) fn broadcast(world: &World, dice: &mut SeededRng) {
     let room = ChannelGroup::new("room");
     let lines = (0..2 + dice.below(8)).filter_map(|at| {
         let stays = [Service::Boss, Service::Unix, Service::Local, Service::Faulted];
@@ -49,7 +49,7 @@ pub(crate) fn broadcast(world: &World, dice: &mut Dice) {
 }
 
 /// Gets a file.
-pub(crate) fn get_a_file(world: &World, dice: &mut Dice) {
+pub(crate) fn get_a_file(world: &World, dice: &mut SeededRng) {
     let clients = world.bootstrap(Service::Boss, dice);
     let to = world.services.files.clone();
     let Some(line) = world.connect_by(clients, to, ChannelOptions::default()) else { return };
@@ -75,7 +75,7 @@ impl InboundHandler for Hear {
 }
 
 /// Asks by datagrams, again and again if need be. No answer comes twice, or to what was not asked.
-pub(crate) fn ask_by_datagrams(world: &World, dice: &mut Dice) {
+pub(crate) fn ask_by_datagrams(world: &World, dice: &mut SeededRng) {
     /// So long an answer may take before the next question.
     const SOON: Duration = Duration::from_millis(200);
     const TRIES: usize = 100;
@@ -111,7 +111,7 @@ pub(crate) fn ask_by_datagrams(world: &World, dice: &mut Dice) {
 }
 
 /// Tasks run once each and in order, timers fire unless they are cancelled, futures end.
-pub(crate) fn run_tasks(world: &World, dice: &mut Dice) {
+pub(crate) fn run_tasks(world: &World, dice: &mut SeededRng) {
     let loops: Vec<_> = world.clients.iter().flat_map(|group| group.children()).collect();
     let at = &loops[dice.below(loops.len())];
     let ran = Arc::new(AtomicUsize::new(0));

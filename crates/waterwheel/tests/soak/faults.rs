@@ -10,16 +10,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use waterwheel::channel::{Address, ChannelOptions, DrainOptions, Drained, EventLoop};
 use waterwheel_testkit::faulty::{DriverCall, EarlyReturns, FailTimes};
 
-use crate::dice::Dice;
 use crate::handlers::CARELESS;
 use crate::line::{PATIENCE, get};
 use crate::quiet::Process;
+use crate::random::SeededRng;
 use crate::reports::Cause;
 use crate::world::{Service, World};
 
 /// Loops are drained in the middle of conversations while others take over at the same address: what was
 /// accepted is answered.
-pub(crate) fn drain_and_replace(world: &World, _: &mut Dice) {
+pub(crate) fn drain_and_replace(world: &World, _: &mut SeededRng) {
     let can_open = world.with_descriptors();
     let mut each = world.each();
     let (next, _servers) = world.common.each(world.each_at.clone());
@@ -55,7 +55,7 @@ fn turn_until(at: &EventLoop, what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// A selector spins, and is rebuilt.
-pub(crate) fn spin(world: &World, _: &mut Dice) {
+pub(crate) fn spin(world: &World, _: &mut SeededRng) {
     let at = world.services.faulty.next();
     let before = at.metrics().rebuilds;
     world.services.faults.return_early(EarlyReturns::UntilRebuild);
@@ -63,7 +63,7 @@ pub(crate) fn spin(world: &World, _: &mut Dice) {
 }
 
 /// Waits fail, and the driver is left alone for longer each time.
-pub(crate) fn fail_waits(world: &World, dice: &mut Dice) {
+pub(crate) fn fail_waits(world: &World, dice: &mut SeededRng) {
     let at = world.services.faulty.next();
     let (before, times) = (at.metrics().failed_waits, 1 + dice.below(4));
     world.services.faults.fail(DriverCall::Wait, FailTimes::Next(times), ErrorKind::InvalidInput);
@@ -71,7 +71,7 @@ pub(crate) fn fail_waits(world: &World, dice: &mut Dice) {
 }
 
 /// A sound selector is replaced too, if somebody wishes.
-pub(crate) fn rebuild(world: &World, dice: &mut Dice) {
+pub(crate) fn rebuild(world: &World, dice: &mut SeededRng) {
     let groups = [&world.services.epoll, &world.services.poll, &world.clients[0]];
     let at = groups[dice.below(groups.len())].next();
     let before = at.metrics().rebuilds;
@@ -82,7 +82,7 @@ pub(crate) fn rebuild(world: &World, dice: &mut Dice) {
 }
 
 /// There are no descriptors any more: servers that cannot accept wait, and go on when they can.
-pub(crate) fn starve(world: &World, _: &mut Dice) {
+pub(crate) fn starve(world: &World, _: &mut SeededRng) {
     let _nobody_else = world.without_descriptors();
     let Address::Ip(to) = &world.services.boss else { panic!("it is bound elsewhere") };
     let mut sockets = [(); 10].map(|()| {
@@ -152,7 +152,7 @@ impl Drop for Taken {
 }
 
 /// A handler holds its loop, and is named while it does.
-pub(crate) fn hold_a_loop(world: &World, dice: &mut Dice) {
+pub(crate) fn hold_a_loop(world: &World, dice: &mut SeededRng) {
     let clients = world.bootstrap(Service::Boss, dice);
     let to = world.services.held.clone();
     let Some(line) = world.connect_by(clients, to, ChannelOptions::default()) else { return };

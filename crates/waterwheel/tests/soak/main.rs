@@ -30,14 +30,14 @@ mod breaking;
 #[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;
 mod crowds;
-#[path = "../conformance/dice.rs"]
-mod dice;
 mod faults;
 mod handlers;
 mod ledger;
 mod line;
 mod pressure;
 mod quiet;
+#[path = "../support/random.rs"]
+mod random;
 mod reports;
 mod services;
 mod talking;
@@ -46,8 +46,8 @@ mod world;
 use std::time::Duration;
 
 use crate::alarm::Alarm;
-use crate::dice::Dice;
 use crate::quiet::{Process, Quiet};
+use crate::random::SeededRng;
 use crate::world::World;
 
 /// How long it takes when nothing is said.
@@ -66,7 +66,7 @@ fn o03_under_load_and_faults_nothing_is_lost_nothing_is_left_and_nothing_grows()
     let whole = Duration::from_secs(seconds);
     let round = (whole / ROUNDS).clamp(SHORTEST_ROUND, LONGEST_ROUND);
     let rounds = (whole.as_millis() / round.as_millis()).max(3) as u32;
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let before = Process::now();
     let world = World::new(&mut dice);
     let alarm = Alarm::set(rounds, round, world.metrics());

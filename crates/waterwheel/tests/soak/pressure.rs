@@ -8,15 +8,15 @@ use bytes::Bytes;
 use waterwheel::channel::{Address, Bootstrap, ChannelOptions, WaterMarks};
 use waterwheel::net::Tcp;
 
-use crate::dice::Dice;
 use crate::line::{End, PATIENCE, get};
+use crate::random::SeededRng;
 use crate::services::CAP;
 use crate::world::World;
 
 const BLOCK: usize = 8 * 1024;
 
 /// Writes beyond the cap fail, and the others arrive.
-pub(crate) fn write_beyond_the_cap(world: &World, dice: &mut Dice) {
+pub(crate) fn write_beyond_the_cap(world: &World, dice: &mut SeededRng) {
     let marks = WaterMarks::new(BLOCK, 2 * BLOCK).and_then(|marks| marks.with_hard_cap(CAP));
     let water_marks = marks.expect("sound marks");
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
@@ -51,7 +51,7 @@ pub(crate) fn write_beyond_the_cap(world: &World, dice: &mut Dice) {
 }
 
 /// A connection that never reads is closed, and what it was sent meanwhile was bounded.
-pub(crate) fn never_read(world: &World, _: &mut Dice) {
+pub(crate) fn never_read(world: &World, _: &mut SeededRng) {
     let _can_open = world.with_descriptors();
     let flooded = world.services.flooded.lock().unwrap_or_else(PoisonError::into_inner);
     let Address::Ip(address) = &world.services.flood else { panic!("it is bound elsewhere") };

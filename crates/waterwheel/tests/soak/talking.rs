@@ -3,22 +3,22 @@
 use bytes::{Bytes, BytesMut};
 use waterwheel::channel::ChannelOptions;
 
-use crate::dice::Dice;
 use crate::handlers::{CAREFUL, Pass};
 use crate::line::{End, Line, get};
+use crate::random::SeededRng;
 use crate::world::{Service, World};
 
 /// As much as a read of an echo gets at the most: within the process what is written at once is read at once.
 const PIECE: usize = 4096;
 
 /// Random bytes, the first of which says that they are listened for.
-fn data(dice: &mut Dice, len: usize) -> Bytes {
+fn data(dice: &mut SeededRng, len: usize) -> Bytes {
     let mut data = BytesMut::from(&[CAREFUL][..]);
     data.extend_from_slice(&dice.bytes(len));
     data.freeze()
 }
 
-fn any_service(dice: &mut Dice) -> Service {
+fn any_service(dice: &mut SeededRng) -> Service {
     Service::ALL[dice.below(Service::ALL.len())]
 }
 
@@ -35,7 +35,7 @@ struct Talk<'w> {
 
 impl<'w> Talk<'w> {
     /// None if there is no connection to be had.
-    fn begin(world: &'w World, dice: &mut Dice, options: ChannelOptions) -> Option<Self> {
+    fn begin(world: &'w World, dice: &mut SeededRng, options: ChannelOptions) -> Option<Self> {
         let service = any_service(dice);
         let line = world.connect(service, dice, options)?;
         let (sent, received) = (BytesMut::new(), Vec::new());
@@ -86,7 +86,7 @@ impl<'w> Talk<'w> {
 }
 
 /// Sends everything at once.
-pub(crate) fn burst(world: &World, dice: &mut Dice) {
+pub(crate) fn burst(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     let len = dice.below(200_000);
     let data = data(dice, len);
@@ -97,7 +97,7 @@ pub(crate) fn burst(world: &World, dice: &mut Dice) {
 }
 
 /// Waits for each answer.
-pub(crate) fn ask_and_answer(world: &World, dice: &mut Dice) {
+pub(crate) fn ask_and_answer(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     let data = data(dice, 20_000);
     for piece in dice.cut(data, 2_000) {
@@ -108,7 +108,7 @@ pub(crate) fn ask_and_answer(world: &World, dice: &mut Dice) {
 }
 
 /// A write and a flush for each byte.
-pub(crate) fn byte_by_byte(world: &World, dice: &mut Dice) {
+pub(crate) fn byte_by_byte(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     let data = data(dice, 300);
     for piece in dice.cut(data, 1) {
@@ -118,7 +118,7 @@ pub(crate) fn byte_by_byte(world: &World, dice: &mut Dice) {
 }
 
 /// Reads a little at a time, when it likes to: the server has to wait.
-pub(crate) fn read_slowly(world: &World, dice: &mut Dice) {
+pub(crate) fn read_slowly(world: &World, dice: &mut SeededRng) {
     let options =
         ChannelOptions { auto_read: false, reads_per_round: 1, ..ChannelOptions::default() };
     let Some(mut talk) = Talk::begin(world, dice, options) else { return };
@@ -130,7 +130,7 @@ pub(crate) fn read_slowly(world: &World, dice: &mut Dice) {
 }
 
 /// Handlers come and go in its pipeline meanwhile.
-pub(crate) fn edit(world: &World, dice: &mut Dice) {
+pub(crate) fn edit(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     let data = data(dice, 50_000);
     for piece in dice.cut(data, 2_000) {
@@ -151,7 +151,7 @@ pub(crate) fn edit(world: &World, dice: &mut Dice) {
 }
 
 /// Leaves its loop and comes back meanwhile.
-pub(crate) fn leave_and_return(world: &World, dice: &mut Dice) {
+pub(crate) fn leave_and_return(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     let data = data(dice, 100_000);
     for piece in dice.cut(data, PIECE) {
@@ -165,7 +165,7 @@ pub(crate) fn leave_and_return(world: &World, dice: &mut Dice) {
 }
 
 /// Takes some of its writes back.
-pub(crate) fn cancel_writes(world: &World, dice: &mut Dice) {
+pub(crate) fn cancel_writes(world: &World, dice: &mut SeededRng) {
     let Some(mut talk) = Talk::begin(world, dice, ChannelOptions::default()) else { return };
     talk.send(data(dice, 0));
     let data = dice.bytes(50_000);

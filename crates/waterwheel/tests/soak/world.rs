@@ -16,8 +16,8 @@ use waterwheel::channel::{
 use waterwheel::executor::SharedFuture;
 use waterwheel::net::{Epoll, Poll, Tcp, Unix};
 
-use crate::dice::Dice;
 use crate::line::{Line, PATIENCE};
+use crate::random::SeededRng;
 use crate::services::{Common, Services};
 
 /// So long is the file that is served.
@@ -80,7 +80,7 @@ impl Service {
 }
 
 impl World {
-    pub(crate) fn new(dice: &mut Dice) -> Self {
+    pub(crate) fn new(dice: &mut SeededRng) -> Self {
         let common = Common::new();
         let content = dice.bytes(FILE);
         let path = std::env::temp_dir().join(format!("waterwheel-soak-{}", std::process::id()));
@@ -128,7 +128,7 @@ impl World {
     }
 
     /// What makes clients of this service, on one of the clients' groups, or with a thread for each.
-    pub(crate) fn bootstrap(&self, service: Service, dice: &mut Dice) -> Bootstrap {
+    pub(crate) fn bootstrap(&self, service: Service, dice: &mut SeededRng) -> Bootstrap {
         let groups = self.clients.iter().chain([&self.services.blocking]);
         let group = groups.cycle().nth(dice.below(8)).expect("there is one");
         match service {
@@ -142,7 +142,7 @@ impl World {
     pub(crate) fn connect(
         &self,
         service: Service,
-        dice: &mut Dice,
+        dice: &mut SeededRng,
         options: ChannelOptions,
     ) -> Option<Line> {
         let clients = self.bootstrap(service, dice);

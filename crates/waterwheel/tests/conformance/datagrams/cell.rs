@@ -1,4 +1,4 @@
-//! The columns of the matrix: kinds of datagrams over drivers.
+//! The columns of the matrix: transports of datagrams over drivers.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -11,12 +11,12 @@ use crate::matrix::{Column, Reason};
 
 /// A kind of datagrams over a driver.
 pub(super) struct Cell {
-    kind: Box<dyn Kind>,
+    kind: Box<dyn TransportKind>,
     loops: Loops,
 }
 
 /// A kind of datagrams.
-pub(super) trait Kind {
+pub(super) trait TransportKind {
     /// What bootstraps make its channels of.
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
 
@@ -45,7 +45,7 @@ pub(super) enum Ability {
 }
 
 impl Cell {
-    pub(super) fn new(kind: impl Kind + 'static, loops: Loops) -> Self {
+    pub(super) fn new(kind: impl TransportKind + 'static, loops: Loops) -> Self {
         Self { kind: Box::new(kind), loops }
     }
 
@@ -68,7 +68,7 @@ impl Cell {
         self.kind.bootstrap(group)
     }
 
-    pub(super) fn kind(&self) -> &dyn Kind {
+    pub(super) fn kind(&self) -> &dyn TransportKind {
         &*self.kind
     }
 }
@@ -76,7 +76,7 @@ impl Cell {
 /// UDP on the loopback.
 pub(super) struct UdpKind;
 
-impl Kind for UdpKind {
+impl TransportKind for UdpKind {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         Bootstrap::new(group, Udp)
     }
@@ -111,9 +111,9 @@ impl Kind for UdpKind {
 
 /// Datagrams in memory, over the driver that is driven by hand.
 #[derive(Default)]
-pub(super) struct MemoryKind(DatagramNetwork);
+pub(super) struct MemoryTransport(DatagramNetwork);
 
-impl Kind for MemoryKind {
+impl TransportKind for MemoryTransport {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         Bootstrap::new(group, self.0.clone())
     }

@@ -8,21 +8,21 @@ use waterwheel::channel::{
 };
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{Echo, PATIENCE, Stage, end, get, until};
+use crate::random::SeededRng;
+use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, end, get, until};
 
 const CONNECTIONS: usize = 50;
 
 /// Two groups, and connections between them on which something goes to and fro for ever.
 struct Traffic<'c> {
-    servers: Stage<'c>,
-    clients: Stage<'c>,
+    servers: TestBed<'c>,
+    clients: TestBed<'c>,
     channels: Vec<Channel>,
 }
 
 impl<'c> Traffic<'c> {
     fn begin(cell: &'c Cell) -> Self {
-        let (servers, clients) = (Stage::new(cell, 2), Stage::new(cell, 2));
+        let (servers, clients) = (TestBed::new(cell, 2), TestBed::new(cell, 2));
         let server =
             servers.serve(ChannelOptions::default(), |edit| edit.add_last("echo", Echo).map(drop));
         let client = cell
@@ -46,7 +46,7 @@ impl<'c> Traffic<'c> {
 
     fn assert_all_closed(&self) {
         for channel in &self.channels {
-            channel.closed().wait_timeout(PATIENCE).expect("it is closed");
+            channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
             assert!(!channel.is_open() && !channel.is_active());
             let late = get(channel.write_and_flush(Bytes::from_static(b"late"))).unwrap_err();
             assert!(late.to_string().starts_with("the channel is closed"), "{late}");
@@ -56,14 +56,14 @@ impl<'c> Traffic<'c> {
 
 pub(crate) fn l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    end(&traffic.servers.group).wait_timeout(PATIENCE).expect("the servers end");
+    end(&traffic.servers.group).wait_timeout(WAIT_LIMIT).expect("the servers end");
     traffic.assert_all_closed();
     until("nothing is left", || traffic.clients.channels() == 0);
 }
 
 pub(crate) fn l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    end(&traffic.clients.group).wait_timeout(PATIENCE).expect("the clients end");
+    end(&traffic.clients.group).wait_timeout(WAIT_LIMIT).expect("the clients end");
     traffic.assert_all_closed();
     until("only the server is left", || traffic.servers.channels() == 1);
 }
@@ -81,8 +81,8 @@ impl Handler for Push {
 
 /// Much waits to be sent to peers that do not read yet: a drain waits for it, and lets nobody else in.
 pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &Cell) {
-    let (servers, clients) = (Stage::new(cell, 2), Stage::new(cell, 2));
-    let mut dice = Dice::new();
+    let (servers, clients) = (TestBed::new(cell, 2), TestBed::new(cell, 2));
+    let mut dice = SeededRng::new();
     let data = dice.bytes(8 << 20);
     let pieces = dice.cut(data.clone(), 60_000);
     let server = servers.serve(ChannelOptions::default(), move |edit| {
@@ -92,10 +92,10 @@ pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &Cell)
     let deaf = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let mut lines: Vec<_> = (0..4).map(|_| clients.client_with(&server, deaf)).collect();
     until("all are accepted", || servers.channels() == 1 + lines.len());
-    let options = DrainOptions::within(PATIENCE).shutdown(Duration::ZERO, PATIENCE).unwrap();
+    let options = DrainOptions::within(WAIT_LIMIT).shutdown(Duration::ZERO, WAIT_LIMIT).unwrap();
     let drained = servers.group.drain(options);
     until("it drains", || servers.group.is_draining());
-    server.closed().wait_timeout(PATIENCE).expect("nobody listens any more");
+    server.closed().wait_timeout(WAIT_LIMIT).expect("nobody listens any more");
     get(cell.client(&clients.group).connect(address)).expect_err("nobody is let in any more");
     assert!(!drained.is_done(), "it waits");
     // They are closed when none of them has anything left.
@@ -104,5 +104,5 @@ pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &Cell)
         assert!(ear.rest() == data, "what was read is not what was sent");
     }
     assert_eq!(drained.join().unwrap(), Drained::Complete);
-    servers.group.termination().wait_timeout(PATIENCE).expect("and then the loops end");
+    servers.group.termination().wait_timeout(WAIT_LIMIT).expect("and then the loops end");
 }

@@ -3,20 +3,20 @@
 use bytes::Bytes;
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::Stage;
+use crate::random::SeededRng;
+use crate::test_bed::TestBed;
 
 const CONNECTIONS: usize = 24;
 const BYTES: usize = 100_000;
 
 /// The pieces of all connections are sent in a random order, some flushed at once and some later.
 pub(crate) fn c13_random_data_of_many_connections_is_echoed_intact(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let server = stage.echo();
-    let mut dice = Dice::new();
+    let test_bed = TestBed::new(cell, 2);
+    let server = test_bed.echo();
+    let mut dice = SeededRng::new();
     let mut lines = Vec::new();
     for _ in 0..CONNECTIONS {
-        let (client, ear) = stage.client(&server);
+        let (client, ear) = test_bed.client(&server);
         let data = dice.bytes(BYTES);
         let mut pieces = dice.cut(data.clone(), 20_000);
         pieces.reverse();
@@ -41,9 +41,9 @@ pub(crate) fn c13_random_data_of_many_connections_is_echoed_intact(cell: &Cell) 
 }
 
 pub(crate) fn c13_what_comes_byte_by_byte_is_echoed_intact(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (client, mut ear) = stage.client(&stage.echo());
-    let data = Dice::new().bytes(2_000);
+    let test_bed = TestBed::new(cell, 1);
+    let (client, mut ear) = test_bed.client(&test_bed.echo());
+    let data = SeededRng::new().bytes(2_000);
     for at in 0..data.len() {
         client.send(Bytes::copy_from_slice(&data[at..=at]));
     }

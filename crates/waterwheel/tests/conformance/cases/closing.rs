@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use waterwheel::channel::{Channel, ChannelOptions, Ctx, Handler, HandlerResult, Msg};
 
 use crate::cell::Cell;
-use crate::stage::{Stage, get};
+use crate::test_bed::{TestBed, get};
 
 /// Notes the end of its channel, and what it sees of it when it closes the channel itself.
 #[derive(Clone, Default)]
@@ -47,12 +47,12 @@ impl Handler for Notes {
 }
 
 /// A client of a server, that does not read: so a driver that completes has nothing under way.
-fn client(stage: &Stage<'_>) -> (Channel, Notes) {
-    let (server, notes) = (stage.echo(), Notes::default());
+fn client(test_bed: &TestBed<'_>) -> (Channel, Notes) {
+    let (server, notes) = (test_bed.echo(), Notes::default());
     let told = notes.clone();
-    let client = stage
+    let client = test_bed
         .cell
-        .client(&stage.group)
+        .client(&test_bed.group)
         .options(ChannelOptions { auto_read: false, ..ChannelOptions::default() })
         .initialiser(move |edit| Ok(edit.add_last("notes", told.clone()).map(drop)?));
     let address = server.local_address().expect("a server is bound");
@@ -70,8 +70,8 @@ fn in_a_task<R: Send + 'static>(
 }
 
 pub(crate) fn c02_a_close_in_a_task_is_told_when_it_returns(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (channel, notes) = client(&stage);
+    let test_bed = TestBed::new(cell, 1);
+    let (channel, notes) = client(&test_bed);
     let seen = notes.clone();
     let (is_done, told) = in_a_task(&channel, move |channel| {
         let closed = channel.close();
@@ -83,8 +83,8 @@ pub(crate) fn c02_a_close_in_a_task_is_told_when_it_returns(cell: &Cell) {
 }
 
 pub(crate) fn c05_a_close_in_a_handler_is_told_when_its_call_has_returned(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (channel, notes) = client(&stage);
+    let test_bed = TestBed::new(cell, 1);
+    let (channel, notes) = client(&test_bed);
     in_a_task(&channel, |channel| channel.fire_user_event(()));
     assert_eq!(notes.take(), ["closed later", "closed", "inactive", "unregistered", "removed"]);
 }

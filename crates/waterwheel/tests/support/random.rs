@@ -4,9 +4,9 @@ use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
 /// A seed, and what was drawn from it so far. Splitmix: small, and good enough to cut data.
-pub(crate) struct Dice(u64);
+pub(crate) struct SeededRng(u64);
 
-impl Dice {
+impl SeededRng {
     /// With the seed in `WATERWHEEL_SEED`, or another one each time.
     pub(crate) fn new() -> Self {
         let given = std::env::var("WATERWHEEL_SEED").ok().and_then(|seed| seed.parse().ok());

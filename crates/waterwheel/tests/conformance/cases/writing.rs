@@ -7,14 +7,14 @@ use waterwheel::channel::driver::SocketOption;
 use waterwheel::channel::{Channel, ChannelOptions, Ctx, Handler, HandlerResult};
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{PATIENCE, Stage, Told, get, tap};
+use crate::random::SeededRng;
+use crate::test_bed::{ChannelEvent, TestBed, WAIT_LIMIT, get, tap};
 
 pub(crate) fn c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
-    let (client, _) = stage.client(&server);
-    let data = Dice::new().bytes(1_000 * 8);
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
+    let (client, _) = test_bed.client(&server);
+    let data = SeededRng::new().bytes(1_000 * 8);
     let (mut rest, before) = (data.clone(), cell.writes());
     let written = client.with_pipeline(move |pipeline| {
         while !rest.is_empty() {
@@ -30,17 +30,17 @@ pub(crate) fn c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes
 
 /// Two small buffers in the kernel, so that nearly every write is short.
 pub(crate) fn c07_short_writes_arrive_whole_and_are_told_in_order(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let (tapped, mut ear) = tap();
     let server = cell
-        .server(&stage.group)
+        .server(&test_bed.group)
         .child_socket_option(SocketOption::ReceiveBuffer(4096))
         .child_initialiser(move |edit| Ok(edit.add_last("tap", tapped.clone()).map(drop)?))
-        .bind(cell.free_place());
+        .bind(cell.unused_address());
     let address = get(server).unwrap().local_address().unwrap();
-    let client = cell.client(&stage.group).socket_option(SocketOption::SendBuffer(4096));
+    let client = cell.client(&test_bed.group).socket_option(SocketOption::SendBuffer(4096));
     let client = get(client.connect(address)).unwrap();
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let data = dice.bytes(1 << 18);
     let (told, order) = mpsc::channel();
     let pieces = dice.cut(data.clone(), 30_000);
@@ -53,18 +53,18 @@ pub(crate) fn c07_short_writes_arrive_whole_and_are_told_in_order(cell: &Cell) {
     }
     client.flush();
     assert!(ear.bytes(data.len()) == data, "what was read is not what was sent");
-    let order: Vec<_> = (0..count).map(|_| order.recv_timeout(PATIENCE).unwrap()).collect();
+    let order: Vec<_> = (0..count).map(|_| order.recv_timeout(WAIT_LIMIT).unwrap()).collect();
     assert_eq!(order, (0..count).map(|number| (number, true)).collect::<Vec<_>>());
     assert_eq!(client.pending_bytes(), 0);
 }
 
 pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let slow = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-    let (server, mut ear) = stage.tapped(slow);
-    let (client, _) = stage.client(&server);
+    let (server, mut ear) = test_bed.tapped(slow);
+    let (client, _) = test_bed.client(&server);
     let child = ear.channel();
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let data = dice.bytes(1 << 20);
     let pieces = dice.cut(data.clone(), 30_000);
     let written: Vec<_> = pieces.into_iter().map(|piece| client.write(piece)).collect();
@@ -73,11 +73,11 @@ pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &Cell) {
     while read.len() < data.len() {
         child.read();
         ear.find(|told| match told {
-            Told::Read(bytes) => {
+            ChannelEvent::Read(bytes) => {
                 read.extend_from_slice(&bytes);
                 None
             }
-            Told::RoundOver => Some(()),
+            ChannelEvent::RoundOver => Some(()),
             other => panic!("{other:?}"),
         });
     }
@@ -86,9 +86,9 @@ pub(crate) fn c07_a_long_write_to_a_slow_reader_arrives_whole(cell: &Cell) {
 }
 
 pub(crate) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
-    let (client, _) = stage.client(&server);
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
+    let (client, _) = test_bed.client(&server);
     for _ in 0..50 {
         let kept = client.write(Bytes::from_static(b"kept"));
         let cancelled = client.write(Bytes::from_static(b"cancelled"));
@@ -114,10 +114,10 @@ pub(crate) fn c07_a_write_in_a_write_listener_is_next(cell: &Cell) {
             });
         }
     }
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
-    let (client, _) = stage.client(&server);
-    let data = Dice::new().bytes(1_000);
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
+    let (client, _) = test_bed.client(&server);
+    let data = SeededRng::new().bytes(1_000);
     write_on(client, data.clone());
     assert!(ear.bytes(data.len()) == data, "what was read is not what was sent");
 }
@@ -134,10 +134,10 @@ impl Handler for Slam {
 }
 
 pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
     let client = cell
-        .client(&stage.group)
+        .client(&test_bed.group)
         .initialiser(|edit| Ok(edit.add_last("slam", Slam).map(drop)?))
         .connect(server.local_address().unwrap());
     let client = get(client).unwrap();
@@ -146,7 +146,7 @@ pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &Cel
     get(first).unwrap();
     get(last).unwrap();
     assert_eq!(ear.rest(), "all of it");
-    client.closed().wait_timeout(PATIENCE).unwrap();
+    client.closed().wait_timeout(WAIT_LIMIT).unwrap();
     let late = get(client.write_and_flush(Bytes::from_static(b"late"))).unwrap_err();
     assert!(late.to_string().starts_with("the channel is closed"), "{late}");
 }
@@ -154,10 +154,10 @@ pub(crate) fn c05_a_close_inside_of_a_flush_delivers_what_was_flushed(cell: &Cel
 /// The completion of the first of many writes closes the channel, while the rest is on its way or is not.
 pub(crate) fn c07_a_close_in_the_middle_of_a_flush_tells_every_write(cell: &Cell) {
     const WRITES: usize = 200;
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
-    let (client, _) = stage.client(&server);
-    let mut dice = Dice::new();
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
+    let (client, _) = test_bed.client(&server);
+    let mut dice = SeededRng::new();
     let data = dice.bytes(WRITES * 20_000);
     let (told, outcomes) = mpsc::channel();
     let mut rest = data.clone();
@@ -174,7 +174,7 @@ pub(crate) fn c07_a_close_in_the_middle_of_a_flush_tells_every_write(cell: &Cell
     client.flush();
     let mut sent = 0;
     for expected in 0..WRITES {
-        let (number, outcome) = outcomes.recv_timeout(PATIENCE).expect("every write is told");
+        let (number, outcome) = outcomes.recv_timeout(WAIT_LIMIT).expect("every write is told");
         assert_eq!(number, expected, "in order");
         match outcome {
             Ok(len) => sent += len,

@@ -7,11 +7,11 @@ use waterwheel::channel::{
     Address, AddressSpec, Bootstrap, Channel, EventLoopGroup, ServerBootstrap,
 };
 
-use crate::cell::{Ability, Foreign, Kind};
+use crate::cell::{Ability, ForeignPeer, TransportKind};
 
-pub(crate) struct LocalKind;
+pub(crate) struct LocalTransport;
 
-impl Kind for LocalKind {
+impl TransportKind for LocalTransport {
     fn name(&self) -> &'static str {
         "local"
     }
@@ -24,18 +24,18 @@ impl Kind for LocalKind {
         Bootstrap::new(group, Local)
     }
 
-    fn free_place(&self) -> AddressSpec {
+    fn unused_address(&self) -> AddressSpec {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Address::local(format!("conformance-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> AddressSpec {
+    fn refusing_address(&self) -> AddressSpec {
         Address::local("nobody listens here").into()
     }
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         Some(match ability {
-            Ability::DeafEar | Ability::SharedLoop => return None,
+            Ability::IndependentDirections | Ability::SharedLoop => return None,
             Ability::SystemWrites => "messages move from queue to queue, without a system call",
             Ability::SmallBuffers | Ability::Lingering => "there is no socket to set an option on",
             Ability::ForeignPeer => {
@@ -45,7 +45,7 @@ impl Kind for LocalKind {
         })
     }
 
-    fn foreign(&self, _: &Channel) -> Box<dyn Foreign> {
+    fn foreign(&self, _: &Channel) -> Box<dyn ForeignPeer> {
         unreachable!("a cell that lacks foreign peers is not asked for one")
     }
 }

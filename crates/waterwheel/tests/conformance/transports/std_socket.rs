@@ -2,17 +2,17 @@
 
 use std::io::{self, Read, Write};
 
-use crate::cell::Foreign;
+use crate::cell::ForeignPeer;
 
 /// The socket, and what its kind calls otherwise than others.
-pub(super) struct Stranger<S> {
+pub(super) struct StdSocket<S> {
     pub(super) stream: S,
     pub(super) finish: fn(&S) -> io::Result<()>,
     /// What makes a close a reset.
     pub(super) doom: fn(&S),
 }
 
-impl<S: Read + Write> Foreign for Stranger<S> {
+impl<S: Read + Write> ForeignPeer for StdSocket<S> {
     fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("there is room in the end");
     }

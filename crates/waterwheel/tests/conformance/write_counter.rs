@@ -10,12 +10,12 @@ use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 
 /// Opens the drivers of another one, and counts their writes.
 #[derive(Clone)]
-pub(crate) struct Counted {
+pub(crate) struct WriteCounter {
     inner: Arc<dyn OpenDriver>,
     writes: Arc<AtomicUsize>,
 }
 
-impl Counted {
+impl WriteCounter {
     pub(crate) fn new(inner: impl OpenDriver + 'static) -> Self {
         Self { inner: Arc::new(inner), writes: Arc::default() }
     }
@@ -26,19 +26,19 @@ impl Counted {
     }
 }
 
-impl OpenDriver for Counted {
+impl OpenDriver for WriteCounter {
     fn open(&self) -> Result<Box<dyn Driver>> {
         let (inner, writes) = (self.inner.open()?, self.writes.clone());
-        Ok(Box::new(WrappedDriver(CountedDriver { inner, writes })))
+        Ok(Box::new(WrappedDriver(CountingDriver { inner, writes })))
     }
 }
 
-struct CountedDriver {
+struct CountingDriver {
     inner: Box<dyn Driver>,
     writes: Arc<AtomicUsize>,
 }
 
-impl DriverWrapper for CountedDriver {
+impl DriverWrapper for CountingDriver {
     fn inner(&self) -> &dyn Driver {
         &*self.inner
     }

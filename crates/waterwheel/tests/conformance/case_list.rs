@@ -11,7 +11,7 @@ macro_rules! conformance_matrix {
         $(mod $module {
             use super::*;
 
-            $crate::listing::conformance_matrix! { @each @tests $cell }
+            $crate::case_list::conformance_matrix! { @each @tests $cell }
         })*
 
         /// Every column of the matrix.
@@ -20,7 +20,7 @@ macro_rules! conformance_matrix {
         }
     };
     (@each @$what:ident $($arg:tt)*) => {
-        $crate::listing::conformance_matrix! { @$what ($($arg)*)
+        $crate::case_list::conformance_matrix! { @$what ($($arg)*)
             echoing {
                 c13_random_data_of_many_connections_is_echoed_intact
                 c13_what_comes_byte_by_byte_is_echoed_intact
@@ -69,21 +69,21 @@ macro_rules! conformance_matrix {
                 c05_edits_while_data_flows_lose_and_reorder_nothing
                 c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing
             }
-            pressure {
+            back_pressure {
                 c07_a_peer_that_never_reads_leaves_memory_at_the_mark
                 c07_beyond_the_cap_writes_fail_and_the_others_arrive
                 k14_a_server_that_ignores_writability_holds_no_more_than_its_mark
                 k14_a_server_that_is_told_not_to_pause_reads_on
             }
-            leaving {
+            reregistering {
                 c04_a_channel_that_comes_and_goes_in_the_middle_of_traffic_loses_nothing
             }
-            ending {
+            shutdown {
                 l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything
                 l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything
                 l11_a_drain_in_the_middle_of_traffic_sends_what_waits
             }
-            waves {
+            leaks {
                 c13_waves_of_connections_leave_nothing
             }
         }
@@ -92,7 +92,7 @@ macro_rules! conformance_matrix {
         $($(
             #[test]
             fn $test() {
-                $crate::listing::run(&$cell, stringify!($test), $crate::$part::$test);
+                $crate::case_list::run(&$cell, stringify!($test), $crate::cases::$part::$test);
             }
         )*)*
     };
@@ -104,12 +104,12 @@ macro_rules! conformance_matrix {
 pub(crate) use conformance_matrix;
 
 /// What a case needs that not every cell has.
-const NEEDS: [(&str, Ability); 9] = [
+const REQUIRED_ABILITIES: [(&str, Ability); 9] = [
     ("c09_two_flooding_peers_take_turns", Ability::SharedLoop),
     ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),
     ("c07_short_writes_arrive_whole_and_are_told_in_order", Ability::SmallBuffers),
     ("c10_a_foreign_peer_that_has_finished_reads_the_whole_answer", Ability::ForeignPeer),
-    ("c10_who_is_not_read_any_more_may_go_on_sending", Ability::DeafEar),
+    ("c10_who_is_not_read_any_more_may_go_on_sending", Ability::IndependentDirections),
     ("c02_a_reset_is_an_error_and_the_end", Ability::ForeignPeer),
     ("c11_a_close_that_lingers_for_nothing_resets_the_peer", Ability::Lingering),
     ("c12_a_connect_that_takes_too_long_is_given_up", Ability::SlowConnect),
@@ -117,11 +117,11 @@ const NEEDS: [(&str, Ability); 9] = [
 ];
 
 /// The cases that count what the whole process has.
-const ALONE: [&str; 1] = ["c13_waves_of_connections_leave_nothing"];
+const RUN_ALONE: [&str; 1] = ["c13_waves_of_connections_leave_nothing"];
 
 /// Why there is no such case in this cell.
 fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
-    let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
+    let mut needs = REQUIRED_ABILITIES.iter().filter(|(name, _)| *name == case);
     needs.find_map(|(_, ability)| cell.lacks(*ability))
 }
 
@@ -129,7 +129,7 @@ fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
 pub(crate) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
     match reason(cell, name) {
         Some(reason) => matrix::say_empty(&cell.name(), name, reason),
-        None if ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
+        None if RUN_ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
         None => matrix::run_together(|| case(cell)),
     }
 }
@@ -140,7 +140,7 @@ pub(crate) fn print_and_check(cells: &[Cell]) {
     let columns: Vec<_> =
         cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
     matrix::print_and_check("Streams", &columns, &cases);
-    let listed = NEEDS.iter().map(|(name, _)| *name).chain(ALONE);
+    let listed = REQUIRED_ABILITIES.iter().map(|(name, _)| *name).chain(RUN_ALONE);
     for name in listed {
         assert!(cases.contains(&name), "{name} is no case");
     }

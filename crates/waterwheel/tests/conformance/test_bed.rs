@@ -14,18 +14,18 @@ use waterwheel::executor::{Error, PromiseFuture, SharedFuture};
 use crate::cell::Cell;
 
 /// Longer than anything here takes, on a busy machine too; a case that waits so long fails.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// So often a loop is asked whether something is as it should be, before that is given up.
-const LOOKS: usize = 1_000_000;
+const MAX_POLLS: usize = 1_000_000;
 
 /// The loops of a case over one cell. They are shut down at its end.
-pub(crate) struct Stage<'c> {
+pub(crate) struct TestBed<'c> {
     pub(crate) cell: &'c Cell,
     pub(crate) group: EventLoopGroup,
 }
 
-impl<'c> Stage<'c> {
+impl<'c> TestBed<'c> {
     pub(crate) fn new(cell: &'c Cell, threads: usize) -> Self {
         Self { cell, group: cell.group(threads) }
     }
@@ -42,7 +42,7 @@ impl<'c> Stage<'c> {
             .server(&self.group)
             .child_options(options)
             .child_initialiser(move |edit| Ok(initialiser(edit)?));
-        get(server.bind(self.cell.free_place())).expect("a server")
+        get(server.bind(self.cell.unused_address())).expect("a server")
     }
 
     /// A server that sends everything back.
@@ -53,19 +53,23 @@ impl<'c> Stage<'c> {
 
     /// A server whose connections tell what happens to them.
     #[track_caller]
-    pub(crate) fn tapped(&self, options: ChannelOptions) -> (Channel, Ear) {
+    pub(crate) fn tapped(&self, options: ChannelOptions) -> (Channel, EventLog) {
         let (tap, ear) = tap();
         (self.serve(options, move |edit| edit.add_last("tap", tap.clone()).map(drop)), ear)
     }
 
     /// A client that tells what happens to it.
     #[track_caller]
-    pub(crate) fn client(&self, server: &Channel) -> (Channel, Ear) {
+    pub(crate) fn client(&self, server: &Channel) -> (Channel, EventLog) {
         self.client_with(server, ChannelOptions::default())
     }
 
     #[track_caller]
-    pub(crate) fn client_with(&self, server: &Channel, options: ChannelOptions) -> (Channel, Ear) {
+    pub(crate) fn client_with(
+        &self,
+        server: &Channel,
+        options: ChannelOptions,
+    ) -> (Channel, EventLog) {
         let (tap, ear) = tap();
         let client = self
             .cell
@@ -81,7 +85,7 @@ impl<'c> Stage<'c> {
     /// in the turn in which it serves the last.) A loop that serves none but its own has run a task since: it
     /// looks for events before it does.
     #[track_caller]
-    pub(crate) fn settle(&self) {
+    pub(crate) fn wait_until_idle(&self) {
         let server = self.echo();
         for _ in 0..2 * self.group.children().len() {
             let (client, mut ear) = self.client(&server);
@@ -104,31 +108,31 @@ impl<'c> Stage<'c> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for TestBed<'_> {
     fn drop(&mut self) {
         let ended = end(&self.group);
         if !std::thread::panicking() {
-            ended.wait_timeout(PATIENCE).expect("the loops end");
+            ended.wait_timeout(WAIT_LIMIT).expect("the loops end");
         }
     }
 }
 
 /// Shuts loops down.
 pub(crate) fn end(group: &EventLoopGroup) -> SharedFuture<()> {
-    group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("a sound shutdown")
+    group.shutdown_gracefully(Duration::ZERO, WAIT_LIMIT).expect("a sound shutdown")
 }
 
 /// Waits for a future, with a limit.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(PATIENCE).expect("it completes in time");
+    future.wait_timeout(WAIT_LIMIT).expect("it completes in time");
     future.join()
 }
 
 /// Waits until something is so, with a limit.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    for _ in 0..LOOKS {
+    for _ in 0..MAX_POLLS {
         if holds() {
             return;
         }
@@ -158,7 +162,7 @@ impl Handler for Echo {
 
 /// What happened to a channel.
 #[derive(Debug)]
-pub(crate) enum Told {
+pub(crate) enum ChannelEvent {
     Active(Channel),
     Read(Bytes),
     RoundOver,
@@ -170,68 +174,68 @@ pub(crate) enum Told {
 
 /// The last handler of a pipeline: tells the test what happens. Clones tell the same one.
 #[derive(Clone)]
-pub(crate) struct Tap(Arc<Sender<(ChannelId, Told)>>);
+pub(crate) struct EventTap(Arc<Sender<(ChannelId, ChannelEvent)>>);
 
-/// The test's end of a [`Tap`].
-pub(crate) struct Ear {
-    told: Receiver<(ChannelId, Told)>,
+/// The test's end of a [`EventTap`].
+pub(crate) struct EventLog {
+    told: Receiver<(ChannelId, ChannelEvent)>,
     /// Of a read that was longer than what was asked for.
     left: Bytes,
 }
 
-pub(crate) fn tap() -> (Tap, Ear) {
+pub(crate) fn tap() -> (EventTap, EventLog) {
     let (tap, told) = channel();
-    (Tap(Arc::new(tap)), Ear { told, left: Bytes::new() })
+    (EventTap(Arc::new(tap)), EventLog { told, left: Bytes::new() })
 }
 
-impl Tap {
-    fn tell(&self, ctx: &Ctx<'_>, told: Told) -> HandlerResult {
+impl EventTap {
+    fn tell(&self, ctx: &Ctx<'_>, told: ChannelEvent) -> HandlerResult {
         // A test that does not listen any more has its reasons.
         let _ = self.0.send((ctx.channel().id(), told));
         Ok(())
     }
 }
 
-impl Handler for Tap {
+impl Handler for EventTap {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, Told::Active(ctx.channel()))
+        self.tell(ctx, ChannelEvent::Active(ctx.channel()))
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.tell(ctx, Told::Read(msg.into_bytes().expect("bytes are sent here")))
+        self.tell(ctx, ChannelEvent::Read(msg.into_bytes().expect("bytes are sent here")))
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, Told::RoundOver)
+        self.tell(ctx, ChannelEvent::RoundOver)
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         match event.get::<HalfClosed>() {
-            Some(half) => self.tell(ctx, Told::Half(*half)),
-            None if event.is::<PeerFinished>() => self.tell(ctx, Told::PeerFinished),
+            Some(half) => self.tell(ctx, ChannelEvent::Half(*half)),
+            None if event.is::<PeerFinished>() => self.tell(ctx, ChannelEvent::PeerFinished),
             None => Ok(()),
         }
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(ctx, Told::Failed(error))
+        self.tell(ctx, ChannelEvent::Failed(error))
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, Told::Inactive)
+        self.tell(ctx, ChannelEvent::Inactive)
     }
 }
 
-impl Ear {
+impl EventLog {
     /// What is told next.
     #[track_caller]
-    pub(crate) fn next(&mut self) -> (ChannelId, Told) {
-        self.told.recv_timeout(PATIENCE).expect("something is told in time")
+    pub(crate) fn next(&mut self) -> (ChannelId, ChannelEvent) {
+        self.told.recv_timeout(WAIT_LIMIT).expect("something is told in time")
     }
 
     /// What is told next, of what `wanted` finds something in.
     #[track_caller]
-    pub(crate) fn find<R>(&mut self, mut wanted: impl FnMut(Told) -> Option<R>) -> R {
+    pub(crate) fn find<R>(&mut self, mut wanted: impl FnMut(ChannelEvent) -> Option<R>) -> R {
         loop {
             if let Some(found) = wanted(self.next().1) {
                 return found;
@@ -243,7 +247,7 @@ impl Ear {
     #[track_caller]
     pub(crate) fn channel(&mut self) -> Channel {
         self.find(|told| match told {
-            Told::Active(channel) => Some(channel),
+            ChannelEvent::Active(channel) => Some(channel),
             _ => None,
         })
     }
@@ -254,8 +258,8 @@ impl Ear {
         let mut read = std::mem::take(&mut self.left).to_vec();
         while read.len() < len {
             match self.next().1 {
-                Told::Read(bytes) => read.extend_from_slice(&bytes),
-                end @ (Told::Failed(_) | Told::Inactive) => {
+                ChannelEvent::Read(bytes) => read.extend_from_slice(&bytes),
+                end @ (ChannelEvent::Failed(_) | ChannelEvent::Inactive) => {
                     panic!("{end:?} after {} of {len} bytes", read.len());
                 }
                 _ => {}
@@ -272,9 +276,9 @@ impl Ear {
         let mut read = std::mem::take(&mut self.left).to_vec();
         loop {
             match self.next().1 {
-                Told::Read(bytes) => read.extend_from_slice(&bytes),
-                Told::Failed(error) => panic!("{error} after {} bytes", read.len()),
-                Told::Inactive => return read.into(),
+                ChannelEvent::Read(bytes) => read.extend_from_slice(&bytes),
+                ChannelEvent::Failed(error) => panic!("{error} after {} bytes", read.len()),
+                ChannelEvent::Inactive => return read.into(),
                 _ => {}
             }
         }
@@ -286,10 +290,13 @@ impl Ear {
         let mut told = Vec::new();
         loop {
             match self.next().1 {
-                Told::Half(half) => told.push(format!("{half:?}")),
-                Told::Failed(error) => told.push(error.to_string()),
-                Told::Inactive => return told,
-                Told::Active(_) | Told::Read(_) | Told::RoundOver | Told::PeerFinished => {}
+                ChannelEvent::Half(half) => told.push(format!("{half:?}")),
+                ChannelEvent::Failed(error) => told.push(error.to_string()),
+                ChannelEvent::Inactive => return told,
+                ChannelEvent::Active(_)
+                | ChannelEvent::Read(_)
+                | ChannelEvent::RoundOver
+                | ChannelEvent::PeerFinished => {}
             }
         }
     }
@@ -300,7 +307,7 @@ impl Ear {
         assert!(self.left.is_empty(), "{} bytes were read", self.left.len());
         loop {
             match self.told.try_recv() {
-                Ok((_, Told::Read(bytes))) => panic!("{} bytes were read", bytes.len()),
+                Ok((_, ChannelEvent::Read(bytes))) => panic!("{} bytes were read", bytes.len()),
                 Ok(_) => {}
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }

@@ -10,13 +10,13 @@ use waterwheel::channel::{
 use waterwheel::executor::Error;
 use waterwheel_testkit::embedded::{EmbeddedNetwork, EmbeddedPeer};
 
-use crate::cell::{Ability, Foreign, Kind};
-use crate::stage::until;
+use crate::cell::{Ability, ForeignPeer, TransportKind};
+use crate::test_bed::until;
 
 #[derive(Default)]
-pub(crate) struct EmbeddedKind(EmbeddedNetwork);
+pub(crate) struct EmbeddedTransport(EmbeddedNetwork);
 
-impl Kind for EmbeddedKind {
+impl TransportKind for EmbeddedTransport {
     fn name(&self) -> &'static str {
         "embedded"
     }
@@ -29,12 +29,12 @@ impl Kind for EmbeddedKind {
         Bootstrap::new(group, self.0.clone())
     }
 
-    fn free_place(&self) -> AddressSpec {
+    fn unused_address(&self) -> AddressSpec {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Address::local(format!("embedded-{}", NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> AddressSpec {
+    fn refusing_address(&self) -> AddressSpec {
         Address::local("nobody listens here").into()
     }
 
@@ -44,20 +44,20 @@ impl Kind for EmbeddedKind {
             Ability::SmallBuffers | Ability::Lingering => {
                 Some("there is no socket to set an option on")
             }
-            Ability::DeafEar
+            Ability::IndependentDirections
             | Ability::ForeignPeer
             | Ability::SlowConnect
             | Ability::SharedLoop => None,
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let at = server.local_address().expect("a server is bound");
         Box::new(self.0.connect_peer(&at).expect("somebody listens"))
     }
 }
 
-impl Foreign for EmbeddedPeer {
+impl ForeignPeer for EmbeddedPeer {
     fn send(&mut self, bytes: &[u8]) {
         EmbeddedPeer::send(self, Bytes::copy_from_slice(bytes));
     }

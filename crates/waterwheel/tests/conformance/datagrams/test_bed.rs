@@ -9,15 +9,15 @@ use waterwheel::channel::{
 use waterwheel::executor::{Error, PromiseFuture};
 
 use super::cell::Cell;
-use crate::stage::{PATIENCE, end, get};
+use crate::test_bed::{WAIT_LIMIT, end, get};
 
 /// The loops of a case over one cell. They are shut down at its end.
-pub(super) struct Stage<'c> {
+pub(super) struct TestBed<'c> {
     pub(super) cell: &'c Cell,
     pub(super) group: EventLoopGroup,
 }
 
-impl<'c> Stage<'c> {
+impl<'c> TestBed<'c> {
     pub(super) fn new(cell: &'c Cell, threads: usize) -> Self {
         Self { cell, group: cell.group(threads) }
     }
@@ -54,7 +54,7 @@ impl<'c> Stage<'c> {
         self.bound_with(ChannelOptions { auto_read: false, ..ChannelOptions::default() })
     }
 
-    /// One that is connected, and bound: of some kinds, who is not bound cannot be answered.
+    /// One that is connected, and bound: of some transports, who is not bound cannot be answered.
     #[track_caller]
     pub(super) fn connected(&self, to: Address) -> Post {
         self.post(ChannelOptions::default(), |channels| {
@@ -69,14 +69,15 @@ impl<'c> Stage<'c> {
         open: impl FnOnce(Bootstrap) -> PromiseFuture<Channel>,
     ) -> Post {
         let (tell, told) = channel();
-        let tapped = self.bootstrap(move |edit| edit.add_last("tap", Tap(tell.clone())).map(drop));
+        let tapped =
+            self.bootstrap(move |edit| edit.add_last("tap", EventTap(tell.clone())).map(drop));
         Post { channel: get(open(tapped.options(options))).expect("a channel"), told }
     }
 
     /// Everything that has happened by now to the channels of these loops is dealt with: each loop has
     /// answered somebody who asked later; one that serves none but its own has run a task since.
     #[track_caller]
-    pub(super) fn settle(&self) {
+    pub(super) fn wait_until_idle(&self) {
         for _ in 0..2 * self.group.children().len() {
             let echo = self.echo();
             let post = self.connected(address(&echo));
@@ -99,11 +100,11 @@ impl<'c> Stage<'c> {
     }
 }
 
-impl Drop for Stage<'_> {
+impl Drop for TestBed<'_> {
     fn drop(&mut self) {
         let ended = end(&self.group);
         if !std::thread::panicking() {
-            ended.wait_timeout(PATIENCE).expect("the loops end");
+            ended.wait_timeout(WAIT_LIMIT).expect("the loops end");
         }
     }
 }
@@ -136,7 +137,7 @@ impl Handler for Echo {
 
 /// What happened to a channel.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum ChannelEvent {
     Read(Datagram),
     RoundOver,
     Failed(String),
@@ -144,43 +145,43 @@ pub(super) enum Told {
 }
 
 /// The last handler of a pipeline: tells the test what happens.
-struct Tap(Sender<Told>);
+struct EventTap(Sender<ChannelEvent>);
 
-impl Tap {
-    fn tell(&self, told: Told) -> HandlerResult {
+impl EventTap {
+    fn tell(&self, told: ChannelEvent) -> HandlerResult {
         // A test that does not listen any more has its reasons.
         let _ = self.0.send(told);
         Ok(())
     }
 }
 
-impl Handler for Tap {
+impl Handler for EventTap {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let datagram = msg.take::<Datagram>().expect("datagrams are read here");
         // What a case sends so is to be the last for now.
         if datagram.bytes() == "off" {
             ctx.channel().set_auto_read(false);
         }
-        self.tell(Told::Read(datagram))
+        self.tell(ChannelEvent::Read(datagram))
     }
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(Told::RoundOver)
+        self.tell(ChannelEvent::RoundOver)
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(Told::Failed(error.to_string()))
+        self.tell(ChannelEvent::Failed(error.to_string()))
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(Told::Inactive)
+        self.tell(ChannelEvent::Inactive)
     }
 }
 
 /// A channel, and what it was told.
 pub(super) struct Post {
     pub(super) channel: Channel,
-    told: Receiver<Told>,
+    told: Receiver<ChannelEvent>,
 }
 
 impl Post {
@@ -202,8 +203,8 @@ impl Post {
     }
 
     #[track_caller]
-    pub(super) fn next(&self) -> Told {
-        self.told.recv_timeout(PATIENCE).expect("something is told in time")
+    pub(super) fn next(&self) -> ChannelEvent {
+        self.told.recv_timeout(WAIT_LIMIT).expect("something is told in time")
     }
 
     /// The next datagram; rounds that end meanwhile are passed over.
@@ -211,8 +212,8 @@ impl Post {
     pub(super) fn datagram(&self) -> Datagram {
         loop {
             match self.next() {
-                Told::Read(datagram) => return datagram,
-                Told::RoundOver => {}
+                ChannelEvent::Read(datagram) => return datagram,
+                ChannelEvent::RoundOver => {}
                 other => panic!("{other:?} instead of a datagram"),
             }
         }
@@ -230,7 +231,7 @@ impl Post {
     }
 
     /// What was told and not asked for yet, but the ends of rounds.
-    pub(super) fn rest(&self) -> Vec<Told> {
-        self.told.try_iter().filter(|told| *told != Told::RoundOver).collect()
+    pub(super) fn rest(&self) -> Vec<ChannelEvent> {
+        self.told.try_iter().filter(|told| *told != ChannelEvent::RoundOver).collect()
     }
 }

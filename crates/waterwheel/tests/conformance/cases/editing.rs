@@ -6,8 +6,8 @@ use waterwheel::channel::{
 use waterwheel::executor::EventExecutorGroup;
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{Echo, Stage, get, tap};
+use crate::random::SeededRng;
+use crate::test_bed::{Echo, TestBed, get, tap};
 
 /// Passes everything on, but keeps the last thing it has read until the round is over or it is removed.
 #[derive(Default)]
@@ -68,16 +68,16 @@ fn edit(pipeline: &Pipeline<'_>, at: usize, how: usize) {
 }
 
 pub(crate) fn c05_edits_while_data_flows_lose_and_reorder_nothing(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let (tapped, mut children) = tap();
-    let server = stage.serve(ChannelOptions::default(), move |edit| {
+    let server = test_bed.serve(ChannelOptions::default(), move |edit| {
         edit.add_last("tap", Watched(tapped.clone()))?;
         edit.add_last("restless", Restless(50))?;
         edit.add_last("echo", Echo).map(drop)
     });
-    let (client, mut ear) = stage.client(&server);
+    let (client, mut ear) = test_bed.client(&server);
     let child = children.channel();
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let data = dice.bytes(1 << 19);
     for piece in dice.cut(data.clone(), 4_000) {
         client.send(piece);
@@ -90,7 +90,7 @@ pub(crate) fn c05_edits_while_data_flows_lose_and_reorder_nothing(cell: &Cell) {
 }
 
 /// Tells of the channel, and passes everything on.
-struct Watched(crate::stage::Tap);
+struct Watched(crate::test_bed::EventTap);
 
 impl Handler for Watched {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -106,17 +106,17 @@ struct Elsewhere;
 impl RemoteHandler for Elsewhere {}
 
 pub(crate) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let elsewhere = EventExecutorGroup::builder().threads(2).build().expect("a group");
     let group = elsewhere.clone();
-    let server = stage.serve(ChannelOptions::default(), move |edit| {
+    let server = test_bed.serve(ChannelOptions::default(), move |edit| {
         edit.add_last("elsewhere", Offloaded::new(&group, || Elsewhere))?;
         edit.add_last("echo", Echo).map(drop)
     });
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let mut lines: Vec<(Channel, _, _)> = Vec::new();
     for _ in 0..8 {
-        let (client, ear) = stage.client(&server);
+        let (client, ear) = test_bed.client(&server);
         let data = dice.bytes(100_000);
         dice.cut(data.clone(), 5_000).into_iter().for_each(|piece| client.send(piece));
         lines.push((client, ear, data));

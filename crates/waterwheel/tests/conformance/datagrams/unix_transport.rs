@@ -3,12 +3,12 @@
 use waterwheel::channel::{Address, Bootstrap, EventLoopGroup};
 use waterwheel::net::UnixDatagrams;
 
-use super::cell::{Ability, Kind};
-use crate::kinds::free_unix_address;
+use super::cell::{Ability, TransportKind};
+use crate::transports::free_unix_address;
 
-pub(super) struct UnixKind;
+pub(super) struct UnixTransport;
 
-impl Kind for UnixKind {
+impl TransportKind for UnixTransport {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         Bootstrap::new(group, UnixDatagrams)
     }

@@ -10,18 +10,18 @@ use waterwheel::channel::{
 };
 use waterwheel_testkit::manual::{Manual, Peer, StreamNetwork};
 
-use crate::cell::{Ability, Foreign, Kind};
+use crate::cell::{Ability, ForeignPeer, TransportKind};
 
-pub(crate) struct MemoryKind(StreamNetwork);
+pub(crate) struct MemoryTransport(StreamNetwork);
 
-impl MemoryKind {
+impl MemoryTransport {
     /// The sockets of this one.
     pub(crate) fn of(manual: &Manual) -> Self {
         Self(manual.network())
     }
 }
 
-impl Kind for MemoryKind {
+impl TransportKind for MemoryTransport {
     fn name(&self) -> &'static str {
         "memory"
     }
@@ -34,12 +34,12 @@ impl Kind for MemoryKind {
         Bootstrap::new(group, self.0.clone())
     }
 
-    fn free_place(&self) -> AddressSpec {
+    fn unused_address(&self) -> AddressSpec {
         static NEXT: AtomicU16 = AtomicU16::new(1);
         SocketAddr::from(([192, 0, 2, 1], NEXT.fetch_add(1, Ordering::Relaxed))).into()
     }
 
-    fn empty_place(&self) -> AddressSpec {
+    fn refusing_address(&self) -> AddressSpec {
         AddressSpec::from("192.0.2.2:1")
     }
 
@@ -49,14 +49,14 @@ impl Kind for MemoryKind {
                 Some("buffers and lingering are a kernel's, and there is none")
             }
             Ability::SystemWrites
-            | Ability::DeafEar
+            | Ability::IndependentDirections
             | Ability::ForeignPeer
             | Ability::SlowConnect
             | Ability::SharedLoop => None,
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let Some(Address::Ip(address)) = server.local_address() else {
             panic!("{server:?} is bound elsewhere");
         };
@@ -65,7 +65,7 @@ impl Kind for MemoryKind {
     }
 }
 
-impl Foreign for Peer {
+impl ForeignPeer for Peer {
     fn send(&mut self, bytes: &[u8]) {
         Peer::send(self, bytes);
     }

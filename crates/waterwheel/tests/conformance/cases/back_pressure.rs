@@ -8,8 +8,8 @@ use waterwheel::channel::{
 };
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{Echo, PATIENCE, Stage, get, until};
+use crate::random::SeededRng;
+use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, get, until};
 
 const BLOCK: usize = 8 * 1024;
 
@@ -42,12 +42,12 @@ impl Handler for ReportThrottle {
 }
 
 pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(deaf());
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(deaf());
     let marks = WaterMarks::new(32 * 1024, 64 * 1024).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let client = cell
-        .client(&stage.group)
+        .client(&test_bed.group)
         .options(options)
         .initialiser(|edit| Ok(edit.add_last("flood", ReportThrottle).map(drop)?))
         .connect(server.local_address().unwrap());
@@ -71,16 +71,16 @@ pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &Cell)
 
 pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) {
     const CAP: usize = 128 * 1024;
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(deaf());
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(deaf());
     let marks = WaterMarks::new(BLOCK, 2 * BLOCK).unwrap().with_hard_cap(CAP).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
-    let (client, _) = stage.client_with(&server, options);
+    let (client, _) = test_bed.client_with(&server, options);
     let child = ear.channel();
     let (mut accepted, mut written, mut refused) = (Vec::new(), 0, 0);
     until("enough is refused", || {
         let mut write = client.write_and_flush(Bytes::from_static(&[7; BLOCK]));
-        // One that is just being taken by the loop may be counted by neither side for a moment, and let
+        // One that is just being taken by the loop may be write_counter by neither side for a moment, and let
         // another one in: that is refused on the loop.
         let pending = client.pending_bytes();
         assert!(pending <= CAP + BLOCK, "{pending}");
@@ -109,7 +109,7 @@ pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) 
 }
 
 /// An echo server that never asks whether its connections are writable, and the connections it accepts.
-fn echo(stage: &Stage<'_>, options: ChannelOptions) -> (Channel, Receiver<Channel>) {
+fn echo(test_bed: &TestBed<'_>, options: ChannelOptions) -> (Channel, Receiver<Channel>) {
     struct Accepted(std::sync::mpsc::Sender<Channel>);
 
     impl Handler for Accepted {
@@ -121,7 +121,7 @@ fn echo(stage: &Stage<'_>, options: ChannelOptions) -> (Channel, Receiver<Channe
     }
 
     let (tell, told) = channel();
-    let server = stage.serve(options, move |edit| {
+    let server = test_bed.serve(options, move |edit| {
         edit.add_last("accepted", Accepted(tell.clone()))?;
         edit.add_last("echo", Echo).map(drop)
     });
@@ -132,11 +132,11 @@ fn echo(stage: &Stage<'_>, options: ChannelOptions) -> (Channel, Receiver<Channe
 const MUCH: usize = 32 << 20;
 
 pub(crate) fn k14_a_server_that_ignores_writability_holds_no_more_than_its_mark(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let (server, children) = echo(&stage, ChannelOptions::default());
-    let (client, mut ear) = stage.client_with(&server, deaf());
-    let child = children.recv_timeout(PATIENCE).unwrap();
-    let data = Dice::new().bytes(BLOCK);
+    let test_bed = TestBed::new(cell, 2);
+    let (server, children) = echo(&test_bed, ChannelOptions::default());
+    let (client, mut ear) = test_bed.client_with(&server, deaf());
+    let child = children.recv_timeout(WAIT_LIMIT).unwrap();
+    let data = SeededRng::new().bytes(BLOCK);
     for _ in 0..MUCH / data.len() {
         client.send(data.clone());
     }
@@ -160,13 +160,13 @@ pub(crate) fn k14_a_server_that_ignores_writability_holds_no_more_than_its_mark(
 }
 
 pub(crate) fn k14_a_server_that_is_told_not_to_pause_reads_on(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let never = PauseReads::Never;
     let options = ChannelOptions { pause_reads_while_unwritable: never, ..Default::default() };
-    let (server, children) = echo(&stage, options);
-    let (client, mut ear) = stage.client_with(&server, deaf());
-    let child = children.recv_timeout(PATIENCE).unwrap();
-    let data = Dice::new().bytes(BLOCK);
+    let (server, children) = echo(&test_bed, options);
+    let (client, mut ear) = test_bed.client_with(&server, deaf());
+    let child = children.recv_timeout(WAIT_LIMIT).unwrap();
+    let data = SeededRng::new().bytes(BLOCK);
     for _ in 0..MUCH / data.len() {
         client.send(data.clone());
     }

@@ -1,12 +1,12 @@
 //! Channels that leave their loop and come back (C04).
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{Stage, get, tap};
+use crate::random::SeededRng;
+use crate::test_bed::{TestBed, get, tap};
 use waterwheel::channel::{ChannelOptions, Ctx, Handler, HandlerResult, Msg};
 
 /// Sends back what it gets, and tells of the channel.
-struct EchoAndTell(crate::stage::Tap);
+struct EchoAndTell(crate::test_bed::EventTap);
 
 impl Handler for EchoAndTell {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -23,14 +23,14 @@ impl Handler for EchoAndTell {
 pub(crate) fn c04_a_channel_that_comes_and_goes_in_the_middle_of_traffic_loses_nothing(
     cell: &Cell,
 ) {
-    let stage = Stage::new(cell, 2);
+    let test_bed = TestBed::new(cell, 2);
     let (tapped, mut children) = tap();
-    let server = stage.serve(ChannelOptions::default(), move |edit| {
+    let server = test_bed.serve(ChannelOptions::default(), move |edit| {
         edit.add_last("echo", EchoAndTell(tapped.clone())).map(drop)
     });
-    let (client, mut ear) = stage.client(&server);
+    let (client, mut ear) = test_bed.client(&server);
     let child = children.channel();
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let data = dice.bytes(1 << 20);
     for piece in dice.cut(data.clone(), 10_000) {
         client.send(piece);

@@ -5,12 +5,12 @@ use std::time::Duration;
 use waterwheel::channel::{Channel, Datagram, DrainOptions, Drained};
 
 use super::cell::Cell;
-use super::stage::{Echo, Stage, address};
-use crate::stage::{PATIENCE, end, get, until};
+use super::test_bed::{Echo, TestBed, address};
+use crate::test_bed::{WAIT_LIMIT, end, get, until};
 
 pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (post, sender) = (stage.silent(), stage.bound());
+    let test_bed = TestBed::new(cell, 1);
+    let (post, sender) = (test_bed.silent(), test_bed.bound());
     for text in ["1", "off", "3"] {
         sender.send_to(&post, text);
     }
@@ -19,12 +19,12 @@ pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &Cell
     get(post.channel.deregister()).expect("it leaves");
     sender.send_to(&post, "4");
     let written = post.channel.write_and_flush(Datagram::to(sender.address(), "from elsewhere"));
-    stage.settle();
+    test_bed.wait_until_idle();
     assert!(!written.is_done(), "it waits");
     get(post.channel.register()).expect("it comes back");
     get(written).expect("it is sent");
     assert_eq!(sender.text(), "from elsewhere");
-    stage.settle();
+    test_bed.wait_until_idle();
     assert_eq!(post.rest(), [], "reads are off");
     post.channel.set_auto_read(true);
     assert_eq!(post.texts(2), ["3", "4"]);
@@ -32,14 +32,14 @@ pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &Cell
 
 /// Channels in pairs that send the same datagram to and fro for ever.
 struct Traffic<'c> {
-    here: Stage<'c>,
-    there: Stage<'c>,
+    here: TestBed<'c>,
+    there: TestBed<'c>,
     channels: Vec<Channel>,
 }
 
 impl<'c> Traffic<'c> {
     fn begin(cell: &'c Cell) -> Self {
-        let (here, there) = (Stage::new(cell, 2), Stage::new(cell, 2));
+        let (here, there) = (TestBed::new(cell, 2), TestBed::new(cell, 2));
         let mut channels = Vec::new();
         for _ in 0..20 {
             let peer = there.echo();
@@ -64,11 +64,11 @@ impl<'c> Traffic<'c> {
 
 pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    for stage in [&traffic.here, &traffic.there] {
-        end(&stage.group).wait_timeout(PATIENCE).expect("the loops end");
+    for test_bed in [&traffic.here, &traffic.there] {
+        end(&test_bed.group).wait_timeout(WAIT_LIMIT).expect("the loops end");
     }
     for channel in &traffic.channels {
-        channel.closed().wait_timeout(PATIENCE).expect("it is closed");
+        channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
         let late = get(channel.write_and_flush(Datagram::new("late"))).unwrap_err();
         assert!(late.to_string().starts_with("the channel is closed"), "{late}");
     }
@@ -78,12 +78,12 @@ pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &C
 /// is every now and then, and lets nobody else in meanwhile.
 pub(super) fn l11_a_drain_in_the_middle_of_traffic_ends_with_it(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    let options = DrainOptions::within(PATIENCE).shutdown(Duration::ZERO, PATIENCE).unwrap();
+    let options = DrainOptions::within(WAIT_LIMIT).shutdown(Duration::ZERO, WAIT_LIMIT).unwrap();
     let drained = traffic.here.group.drain(options);
-    drained.wait_timeout(PATIENCE).expect("the drain ends");
+    drained.wait_timeout(WAIT_LIMIT).expect("the drain ends");
     assert_eq!(drained.join().expect("its end"), Drained::Complete);
     for channel in traffic.channels.iter().step_by(2) {
-        channel.closed().wait_timeout(PATIENCE).expect("it is closed");
+        channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
     }
     until("the others are there", || traffic.there.channels() == traffic.channels.len() / 2);
 }

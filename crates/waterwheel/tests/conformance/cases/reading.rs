@@ -4,8 +4,8 @@ use bytes::Bytes;
 use waterwheel::channel::{ChannelOptions, Ctx, Handler, HandlerResult, Msg, ReceiveSizes};
 
 use crate::cell::Cell;
-use crate::dice::Dice;
-use crate::stage::{Stage, Tap, Told, get, tap};
+use crate::random::SeededRng;
+use crate::test_bed::{ChannelEvent, EventTap, TestBed, get, tap};
 
 /// The size of each read, where it matters.
 const SIZE: usize = 64;
@@ -23,20 +23,20 @@ fn quiet_and_even() -> ChannelOptions {
 }
 
 pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(quiet());
-    let (client, _) = stage.client(&server);
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(quiet());
+    let (client, _) = test_bed.client(&server);
     let child = ear.channel();
     get(client.write_and_flush(Bytes::from_static(b"first"))).unwrap();
-    stage.settle();
+    test_bed.wait_until_idle();
     ear.assert_nothing_read();
     child.read();
     assert_eq!(ear.bytes(5), "first");
     // What comes before the round is over belongs to it.
-    ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
+    ear.find(|told| matches!(told, ChannelEvent::RoundOver).then_some(()));
 
     get(client.write_and_flush(Bytes::from_static(b"second"))).unwrap();
-    stage.settle();
+    test_bed.wait_until_idle();
     ear.assert_nothing_read();
     child.set_auto_read(true);
     assert_eq!(ear.bytes(6), "second");
@@ -47,7 +47,7 @@ pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &Cell) {
     get(child.with_pipeline(move |_| off.set_auto_read(false))).unwrap();
     get(client.write_and_flush(Bytes::from_static(b"fourth"))).unwrap();
     get(client.close()).unwrap();
-    stage.settle();
+    test_bed.wait_until_idle();
     ear.assert_nothing_read();
     assert!(child.is_active(), "not even the end was read");
     child.set_auto_read(true);
@@ -56,7 +56,7 @@ pub(crate) fn c09_nothing_is_read_while_auto_read_is_off(cell: &Cell) {
 
 /// Asks for one round of reads as soon as it is in a pipeline and again when the channel is registered: both
 /// before the channel is active. Tells the test what happens.
-struct EarlyReader(Tap);
+struct EarlyReader(EventTap);
 
 impl Handler for EarlyReader {
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -80,25 +80,25 @@ impl Handler for EarlyReader {
 }
 
 pub(crate) fn c09_a_read_asked_for_before_the_channel_is_active_is_honoured(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let server = stage.echo();
+    let test_bed = TestBed::new(cell, 1);
+    let server = test_bed.echo();
     let (tap, mut ear) = tap();
-    let client = cell.client(&stage.group).options(quiet());
+    let client = cell.client(&test_bed.group).options(quiet());
     let client = client
         .initialiser(move |edit| Ok(edit.add_last("early", EarlyReader(tap.clone())).map(drop)?));
     let client = get(client.connect(server.local_address().expect("a server is bound"))).unwrap();
     client.send(Bytes::from_static(b"first"));
     assert_eq!(ear.bytes(5), "first");
-    ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
+    ear.find(|told| matches!(told, ChannelEvent::RoundOver).then_some(()));
     client.send(Bytes::from_static(b"second"));
-    stage.settle();
+    test_bed.wait_until_idle();
     ear.assert_nothing_read(); // Both requests were for the same round.
 }
 
 pub(crate) fn c09_a_read_asked_for_before_or_while_a_channel_is_away_is_honoured(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(quiet());
-    let (client, _) = stage.client(&server);
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(quiet());
+    let (client, _) = test_bed.client(&server);
     let child = ear.channel();
     for asked_before in [false, true] {
         if asked_before {
@@ -109,23 +109,23 @@ pub(crate) fn c09_a_read_asked_for_before_or_while_a_channel_is_away_is_honoured
             child.read();
         }
         get(client.write_and_flush(Bytes::from_static(b"meanwhile"))).unwrap();
-        stage.settle();
+        test_bed.wait_until_idle();
         ear.assert_nothing_read();
         get(child.register()).unwrap();
         assert_eq!(ear.bytes(9), "meanwhile");
-        ear.find(|told| matches!(told, Told::RoundOver).then_some(()));
+        ear.find(|told| matches!(told, ChannelEvent::RoundOver).then_some(()));
     }
     client.send(Bytes::from_static(b"later"));
-    stage.settle();
+    test_bed.wait_until_idle();
     ear.assert_nothing_read();
 }
 
 pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let (server, mut ear) = stage.tapped(ChannelOptions::default());
-    let (client, _) = stage.client(&server);
+    let test_bed = TestBed::new(cell, 2);
+    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
+    let (client, _) = test_bed.client(&server);
     let child = ear.channel();
-    let mut dice = Dice::new();
+    let mut dice = SeededRng::new();
     let data = dice.bytes(1 << 19);
     for piece in dice.cut(data.clone(), 4_000) {
         client.send(piece);
@@ -141,27 +141,27 @@ pub(crate) fn c09_auto_read_that_goes_off_and_on_loses_nothing(cell: &Cell) {
 }
 
 pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &Cell) {
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(quiet_and_even());
-    let (client, _) = stage.client(&server);
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(quiet_and_even());
+    let (client, _) = test_bed.client(&server);
     let child = ear.channel();
-    let (data, rounds) = (Dice::new().bytes(SIZE * ROUND * 5), 5);
+    let (data, rounds) = (SeededRng::new().bytes(SIZE * ROUND * 5), 5);
     let mut rest = data.clone();
     while !rest.is_empty() {
         drop(client.write(rest.split_to(SIZE)));
     }
     get(client.write_and_flush(Bytes::new())).unwrap();
-    stage.settle();
+    test_bed.wait_until_idle();
     child.set_auto_read(true);
     let (mut read, mut in_round) = (Vec::new(), Vec::new());
     let mut reads = 0;
     while in_round.len() < rounds {
         match ear.next().1 {
-            Told::Read(bytes) => {
+            ChannelEvent::Read(bytes) => {
                 read.extend_from_slice(&bytes);
                 reads += 1;
             }
-            Told::RoundOver if reads > 0 => in_round.push(std::mem::take(&mut reads)),
+            ChannelEvent::RoundOver if reads > 0 => in_round.push(std::mem::take(&mut reads)),
             _ => {}
         }
     }
@@ -173,12 +173,12 @@ pub(crate) fn c09_a_round_has_at_most_sixteen_reads(cell: &Cell) {
 /// Two peers of one loop have sent a lot, and both are read from now on: neither has two rounds in a row.
 pub(crate) fn c09_two_flooding_peers_take_turns(cell: &Cell) {
     const ROUNDS: usize = 8;
-    let stage = Stage::new(cell, 1);
-    let (server, mut ear) = stage.tapped(quiet_and_even());
+    let test_bed = TestBed::new(cell, 1);
+    let (server, mut ear) = test_bed.tapped(quiet_and_even());
     let mut children = Vec::new();
     let mut clients = Vec::new();
     for _ in 0..2 {
-        let (client, _) = stage.client(&server);
+        let (client, _) = test_bed.client(&server);
         children.push(ear.channel());
         for _ in 1..ROUNDS * ROUND {
             drop(client.write(Bytes::from_static(&[7; SIZE])));
@@ -186,7 +186,7 @@ pub(crate) fn c09_two_flooding_peers_take_turns(cell: &Cell) {
         get(client.write_and_flush(Bytes::from_static(&[7; SIZE]))).unwrap();
         clients.push(client);
     }
-    stage.settle();
+    test_bed.wait_until_idle();
     let both = children.clone();
     let begun =
         children[0].with_pipeline(move |_| both.iter().for_each(|it| it.set_auto_read(true)));
@@ -194,8 +194,8 @@ pub(crate) fn c09_two_flooding_peers_take_turns(cell: &Cell) {
     let (mut rounds, mut left) = (Vec::new(), 2 * ROUNDS * ROUND);
     while left > 0 || rounds.len() < 2 * ROUNDS {
         match ear.next() {
-            (_, Told::Read(_)) => left -= 1,
-            (id, Told::RoundOver) => rounds.push(id),
+            (_, ChannelEvent::Read(_)) => left -= 1,
+            (id, ChannelEvent::RoundOver) => rounds.push(id),
             _ => {}
         }
     }

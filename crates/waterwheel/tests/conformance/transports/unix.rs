@@ -14,16 +14,16 @@ use waterwheel::channel::{
 };
 use waterwheel::net::Unix;
 
-use super::stranger::Stranger;
-use crate::cell::{Ability, Foreign, Kind};
-use crate::stage::PATIENCE;
+use super::std_socket::StdSocket;
+use crate::cell::{Ability, ForeignPeer, TransportKind};
+use crate::test_bed::WAIT_LIMIT;
 
-pub(crate) struct UnixKind {
+pub(crate) struct UnixTransport {
     /// A file that a server has left behind. It goes with this value.
     left: PathBuf,
 }
 
-impl UnixKind {
+impl UnixTransport {
     pub(crate) fn new() -> Self {
         let left = path(number());
         drop(UnixListener::bind(&left).expect("a file"));
@@ -31,7 +31,7 @@ impl UnixKind {
     }
 }
 
-impl Drop for UnixKind {
+impl Drop for UnixTransport {
     fn drop(&mut self) {
         // If it is not there then nobody needs it to be removed.
         let _ = fs::remove_file(&self.left);
@@ -61,7 +61,7 @@ fn path(number: u64) -> PathBuf {
     env::temp_dir().join(name(number))
 }
 
-impl Kind for UnixKind {
+impl TransportKind for UnixTransport {
     fn name(&self) -> &'static str {
         "Unix"
     }
@@ -74,11 +74,11 @@ impl Kind for UnixKind {
         Bootstrap::new(group, Unix)
     }
 
-    fn free_place(&self) -> AddressSpec {
+    fn unused_address(&self) -> AddressSpec {
         free_unix_address().into()
     }
 
-    fn empty_place(&self) -> AddressSpec {
+    fn refusing_address(&self) -> AddressSpec {
         match free_unix_address() {
             UnixAddress::Path(_) => UnixAddress::path(&self.left).into(),
             other => other.into(),
@@ -90,7 +90,7 @@ impl Kind for UnixKind {
             Ability::Lingering => {
                 Some("a Unix socket has no resets to send: whatever it lingers for, it is closed")
             }
-            Ability::DeafEar => {
+            Ability::IndependentDirections => {
                 Some("the kernel fails the writes of who is not read any more, and says why")
             }
             Ability::SystemWrites
@@ -101,7 +101,7 @@ impl Kind for UnixKind {
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let address = match server.local_address() {
             Some(Address::Unix(UnixAddress::Path(path))) => SocketAddr::from_pathname(path),
             Some(Address::Unix(UnixAddress::Abstract(name))) => {
@@ -110,9 +110,9 @@ impl Kind for UnixKind {
             _ => panic!("{server:?} is bound elsewhere"),
         };
         let stream = UnixStream::connect_addr(&address.expect("an address")).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        Box::new(Stranger {
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        Box::new(StdSocket {
             stream,
             finish: |stream| stream.shutdown(Shutdown::Write),
             doom: |_| (), // Any close with something unread is one.

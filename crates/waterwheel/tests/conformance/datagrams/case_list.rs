@@ -11,7 +11,7 @@ macro_rules! datagram_matrix {
         $(mod $module {
             use super::*;
 
-            $crate::datagrams::listing::datagram_matrix! { @each @tests $cell }
+            $crate::datagrams::case_list::datagram_matrix! { @each @tests $cell }
         })*
 
         /// Every column of the matrix.
@@ -20,7 +20,7 @@ macro_rules! datagram_matrix {
         }
     };
     (@each @$what:ident $($arg:tt)*) => {
-        $crate::datagrams::listing::datagram_matrix! { @$what ($($arg)*)
+        $crate::datagrams::case_list::datagram_matrix! { @$what ($($arg)*)
             reading {
                 c13_datagrams_of_many_peers_are_echoed_whole
                 c13_an_empty_datagram_is_one_too
@@ -46,12 +46,12 @@ macro_rules! datagram_matrix {
                 c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on
                 c13_a_place_that_is_taken_is_named
             }
-            ending {
+            shutdown {
                 c04_a_channel_that_leaves_and_comes_back_loses_nothing
                 l10_a_shutdown_in_the_middle_of_traffic_closes_everything
                 l11_a_drain_in_the_middle_of_traffic_ends_with_it
             }
-            waves {
+            leaks {
                 c13_waves_of_channels_leave_nothing
             }
         }
@@ -60,8 +60,8 @@ macro_rules! datagram_matrix {
         $($(
             #[test]
             fn $test() {
-                use $crate::datagrams::{listing, $part};
-                listing::run(&$cell, stringify!($test), $part::$test);
+                use $crate::datagrams::{case_list, $part};
+                case_list::run(&$cell, stringify!($test), $part::$test);
             }
         )*)*
     };
@@ -73,17 +73,17 @@ macro_rules! datagram_matrix {
 pub(super) use datagram_matrix;
 
 /// What a case needs that not every cell has.
-const NEEDS: [(&str, Ability); 2] = [
+const REQUIRED_ABILITIES: [(&str, Ability); 2] = [
     ("c07_who_finds_no_room_waits_and_goes_on_in_order", Ability::Pressure),
     ("c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on", Ability::LateErrors),
 ];
 
 /// The cases that count what the whole process has.
-const ALONE: [&str; 1] = ["c13_waves_of_channels_leave_nothing"];
+const RUN_ALONE: [&str; 1] = ["c13_waves_of_channels_leave_nothing"];
 
 /// Why there is no such case in this cell.
 fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
-    let mut needs = NEEDS.iter().filter(|(name, _)| *name == case);
+    let mut needs = REQUIRED_ABILITIES.iter().filter(|(name, _)| *name == case);
     needs.find_map(|(_, ability)| cell.kind().lacks(*ability))
 }
 
@@ -91,7 +91,7 @@ fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
 pub(super) fn run(cell: &Cell, name: &str, case: fn(&Cell)) {
     match reason(cell, name) {
         Some(reason) => matrix::say_empty(&cell.name(), name, reason),
-        None if ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
+        None if RUN_ALONE.contains(&name) => matrix::run_alone(|| case(cell)),
         None => matrix::run_together(|| case(cell)),
     }
 }
@@ -102,7 +102,7 @@ pub(super) fn print_and_check(cells: &[Cell]) {
     let columns: Vec<_> =
         cells.iter().map(|cell| cell.column(Box::new(|case| reason(cell, case)))).collect();
     matrix::print_and_check("Datagrams", &columns, &cases);
-    for name in NEEDS.iter().map(|(name, _)| *name).chain(ALONE) {
+    for name in REQUIRED_ABILITIES.iter().map(|(name, _)| *name).chain(RUN_ALONE) {
         assert!(cases.contains(&name), "{name} is no case");
     }
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use waterwheel::channel::{Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg};
 
 use crate::cell::Cell;
-use crate::stage::{PATIENCE, Stage, get, until};
+use crate::test_bed::{TestBed, WAIT_LIMIT, get, until};
 
 const WAVES: usize = 3;
 const CONNECTIONS: usize = 4_000;
@@ -18,30 +18,30 @@ const LOOP_KIB: u64 = 256;
 const SLACK_KIB: u64 = 4 * 1024;
 
 pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &Cell) {
-    let stage = Stage::new(cell, 2);
-    let server = stage.echo();
-    let mut ledger = Ledger::default();
+    let test_bed = TestBed::new(cell, 2);
+    let server = test_bed.echo();
+    let mut ledger = ResourceCounts::default();
     for _ in 0..WAVES {
         for _ in 0..CONNECTIONS / cell.at_once() {
-            crowd(&stage, &server);
+            crowd(&test_bed, &server);
         }
-        until("only the server is left", || stage.channels() == 1);
-        ledger.check(&stage.group);
+        until("only the server is left", || test_bed.channels() == 1);
+        ledger.check(&test_bed.group);
     }
 }
 
 /// Connects many, has each of them served and close itself.
-fn crowd(stage: &Stage<'_>, server: &Channel) {
-    let clients = stage
+fn crowd(test_bed: &TestBed<'_>, server: &Channel) {
+    let clients = test_bed
         .cell
-        .client(&stage.group)
+        .client(&test_bed.group)
         .initialiser(|edit| Ok(edit.add_last("once", Once).map(drop)?));
     let to = server.local_address().expect("a server is bound");
     let connected: Vec<_> =
-        (0..stage.cell.at_once()).map(|_| clients.connect(to.clone())).collect();
+        (0..test_bed.cell.at_once()).map(|_| clients.connect(to.clone())).collect();
     for client in connected {
         let client = get(client).expect("a connection");
-        client.closed().wait_timeout(PATIENCE).expect("it is served");
+        client.closed().wait_timeout(WAIT_LIMIT).expect("it is served");
     }
 }
 
@@ -63,7 +63,7 @@ impl Handler for Once {
 
 /// What the process had after the first wave, which makes room in slabs and allocators.
 #[derive(Default)]
-pub(crate) struct Ledger {
+pub(crate) struct ResourceCounts {
     first: Option<Household>,
 }
 
@@ -75,7 +75,7 @@ struct Household {
     memory_kib: u64,
 }
 
-impl Ledger {
+impl ResourceCounts {
     /// Another wave is over, and one channel left: there is as much as after the first.
     #[track_caller]
     pub(crate) fn check(&mut self, group: &EventLoopGroup) {

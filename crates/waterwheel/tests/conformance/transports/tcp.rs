@@ -9,13 +9,13 @@ use waterwheel::channel::{
 };
 use waterwheel::net::Tcp;
 
-use super::stranger::Stranger;
-use crate::cell::{Ability, Foreign, Kind};
-use crate::stage::PATIENCE;
+use super::std_socket::StdSocket;
+use crate::cell::{Ability, ForeignPeer, TransportKind};
+use crate::test_bed::WAIT_LIMIT;
 
-pub(crate) struct TcpKind;
+pub(crate) struct TcpTransport;
 
-impl Kind for TcpKind {
+impl TransportKind for TcpTransport {
     fn name(&self) -> &'static str {
         "TCP"
     }
@@ -28,11 +28,11 @@ impl Kind for TcpKind {
         Bootstrap::new(group, Tcp)
     }
 
-    fn free_place(&self) -> AddressSpec {
+    fn unused_address(&self) -> AddressSpec {
         AddressSpec::from("127.0.0.1:0")
     }
 
-    fn empty_place(&self) -> AddressSpec {
+    fn refusing_address(&self) -> AddressSpec {
         // Bound by the kernel, and given back without ever having listened to anybody.
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         AddressSpec::from(listener.local_addr().expect("its address"))
@@ -42,14 +42,14 @@ impl Kind for TcpKind {
         None
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn Foreign> {
+    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let Some(Address::Ip(address)) = server.local_address() else {
             panic!("{server:?} is bound elsewhere");
         };
-        let stream = TcpStream::connect_timeout(&address, PATIENCE).expect("a connection");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        stream.set_write_timeout(Some(PATIENCE)).expect("a limit");
-        Box::new(Stranger {
+        let stream = TcpStream::connect_timeout(&address, WAIT_LIMIT).expect("a connection");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        Box::new(StdSocket {
             stream,
             finish: |stream| stream.shutdown(Shutdown::Write),
             doom: |stream| set_socket_linger(stream, Some(Duration::ZERO)).expect("an option"),
