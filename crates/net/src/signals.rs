@@ -99,7 +99,7 @@ impl Terminate {
     /// Installs the handlers as [`new`](Self::new) does, but the second signal exits with this status.
     ///
     /// # Errors
-    /// As for [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     pub fn with_exit_status(status: i32) -> io::Result<Self> {
         Self::install(|_| status)
     }

@@ -31,7 +31,7 @@ use crate::drivers::waker::Waker;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WatchedEvents {
     pub(crate) interest: Interest,
-    /// EPOLLRDHUP without EPOLLIN: the end of the peer's sending is reported although nobody reads.
+    /// EPOLLRDHUP without EPOLLIN: the end of the peer's sending is reported although reads are off.
     pub(crate) read_end: bool,
     /// EPOLLET: readiness is reported once, when it begins, instead of by every wait.
     pub(crate) edge: bool,

@@ -20,7 +20,7 @@ const UNNAMED: &str = "unknown";
 
 /// A listening socket that the process has inherited from the program that started it.
 ///
-/// That program binds the sockets and announces them in the environment: `LISTEN_FDS` is their number,
+/// The starting program binds the sockets and announces them in the environment: `LISTEN_FDS` is their number,
 /// `LISTEN_PID` the process they are for, `LISTEN_FDNAMES` their names, if any, separated by colons. A server
 /// can thus be started by its first client, be restarted without refusing connections, and listen at ports that
 /// it may not bind itself.
@@ -132,7 +132,7 @@ impl Inherited {
     /// Returns a transport for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve).
     ///
     /// # Errors
-    /// As for [`existing_listener`].
+    /// Returns the errors of [`existing_listener`].
     pub fn into_listener(self) -> io::Result<Listener> {
         existing_listener(self.fd)
     }

@@ -152,7 +152,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Records that the descriptor is shown to nobody before the driver has the socket.
+    /// Records that no duplicate of the descriptor can exist before the driver has the socket.
     pub(crate) fn without_duplicates(mut self) -> Self {
         self.is_sole = true;
         self

@@ -60,16 +60,16 @@ fn l13_clients_and_servers_of_the_blocking_driver_talk_to_each_other() {
     }
     let bench = Bench::new();
     let (_server, address) = bench.server(|| Echo);
-    let (tell, told) = channel();
+    let (sender, events) = channel();
     let client = bench.client().initialiser(move |edit| {
-        edit.add_last("tells", SendsReads(tell.clone()))?;
+        edit.add_last("tells", SendsReads(sender.clone()))?;
         Ok(())
     });
     let channels: Vec<_> =
         (0..5).map(|_| get(client.connect(("localhost", address.port())))).collect();
     for channel in &channels {
         get(channel.write_and_flush(Bytes::from("hello")));
-        assert_eq!(told.recv_timeout(crate::support::TIME_LIMIT).unwrap(), "hello");
+        assert_eq!(events.recv_timeout(crate::support::TIME_LIMIT).unwrap(), "hello");
     }
     bench.until_channels(11);
     assert_eq!(bench.loops(), 11);

@@ -136,16 +136,16 @@ fn e21_the_last_handle_ends_the_loops_of_all_channels() {
 fn l13_a_server_outlives_its_workers_and_closes_new_connections() {
     let boss = EventLoopGroup::per_channel(Blocking).build().unwrap();
     let bench = Bench::new();
-    let (tell, told) = channel();
+    let (sender, events) = channel();
     let server =
         ServerBootstrap::new(&bench.group, Tcp).boss(&boss).child_initialiser(move |edit| {
-            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(sender.clone()))?;
             Ok(())
         });
     let server = get(server.bind("127.0.0.1:0"));
     let address = ip(server.local_address());
     let mut peer = connect(address);
-    told.recv_timeout(TIME_LIMIT).unwrap();
+    events.recv_timeout(TIME_LIMIT).unwrap();
     bench.end();
     assert_eq!(read_to_end(&mut peer), b"");
     for _ in 0..10 {

@@ -36,11 +36,11 @@ fn wait_until_asleep(channel: &Channel) {
 #[test]
 fn l13_a_close_from_another_thread_interrupts_a_read() {
     let bench = Bench::new();
-    let (tell, told) = channel();
-    let (_server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
+    let (sender, events) = channel();
+    let (_server, address) = bench.server(move || AnnouncesChannel(sender.clone()));
     for _ in 0..20 {
         let mut peer = connect(address);
-        let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+        let channel = events.recv_timeout(TIME_LIMIT).unwrap();
         wait_until_asleep(&channel);
         at_once(|| get(channel.close()));
         assert_eq!(read_to_end(&mut peer), b"");
@@ -50,8 +50,8 @@ fn l13_a_close_from_another_thread_interrupts_a_read() {
 #[test]
 fn l13_a_close_of_the_server_interrupts_its_accept() {
     let bench = Bench::new();
-    let (tell, _told) = channel();
-    let (server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
+    let (sender, _told) = channel();
+    let (server, address) = bench.server(move || AnnouncesChannel(sender.clone()));
     wait_until_asleep(&server);
     at_once(|| get(server.close()));
     assert!(std::net::TcpStream::connect(address).is_err());
@@ -59,24 +59,24 @@ fn l13_a_close_of_the_server_interrupts_its_accept() {
 
 /// A server whose connections have small socket buffers.
 fn narrow(bench: &Bench) -> (Channel, std::net::SocketAddr, std::sync::mpsc::Receiver<Channel>) {
-    let (tell, told) = channel();
+    let (sender, events) = channel();
     let server = ServerBootstrap::new(&bench.group, Tcp)
         .child_socket_option(SocketOption::SendBuffer(8 * 1024))
         .child_initialiser(move |edit| {
-            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(sender.clone()))?;
             Ok(())
         });
     let server = get(server.bind("127.0.0.1:0"));
     let address = ip(server.local_address());
-    (server, address, told)
+    (server, address, events)
 }
 
 #[test]
 fn l13_a_close_interrupts_a_write_to_a_peer_that_does_not_read() {
     let bench = Bench::new();
-    let (_server, address, told) = narrow(&bench);
+    let (_server, address, events) = narrow(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+    let channel = events.recv_timeout(TIME_LIMIT).unwrap();
     let written = channel.write_and_flush(Bytes::from(vec![7; 16 << 20]));
     wait_until("full", || channel.event_loop().metrics().bytes_written > 0);
     wait_until_asleep(&channel);
@@ -89,9 +89,9 @@ fn l13_a_close_interrupts_a_write_to_a_peer_that_does_not_read() {
 #[test]
 fn l13_tasks_and_timers_run_while_the_peer_is_silent() {
     let bench = Bench::new();
-    let (_server, address, told) = narrow(&bench);
+    let (_server, address, events) = narrow(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+    let channel = events.recv_timeout(TIME_LIMIT).unwrap();
     let written = channel.write_and_flush(Bytes::from(vec![7; 16 << 20]));
     wait_until_asleep(&channel);
     let at = channel.event_loop();
@@ -105,9 +105,9 @@ fn l13_tasks_and_timers_run_while_the_peer_is_silent() {
 #[test]
 fn l10_a_shutdown_interrupts_reads_writes_and_accepts_at_once() {
     let bench = Bench::new();
-    let (server, address, told) = narrow(&bench);
+    let (server, address, events) = narrow(&bench);
     let mut peers: Vec<_> = (0..10).map(|_| connect(address)).collect();
-    let channels: Vec<_> = (0..10).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
+    let channels: Vec<_> = (0..10).map(|_| events.recv_timeout(TIME_LIMIT).unwrap()).collect();
     let writes: Vec<_> = channels
         .iter()
         .step_by(2)

@@ -27,10 +27,10 @@ fn l13_two_hundred_consecutive_connections_share_a_loop() {
 #[test]
 fn l13_the_loop_that_became_idle_last_is_used_first() {
     let bench = Bench::new();
-    let (tell, told) = channel();
-    let (server, address) = bench.server(move || AnnouncesChannel(tell.clone()));
+    let (sender, events) = channel();
+    let (server, address) = bench.server(move || AnnouncesChannel(sender.clone()));
     let (_peers, channels): (Vec<_>, Vec<_>) =
-        (0..3).map(|_| (connect(address), told.recv_timeout(TIME_LIMIT).unwrap())).unzip();
+        (0..3).map(|_| (connect(address), events.recv_timeout(TIME_LIMIT).unwrap())).unzip();
     for n in [2, 0, 1] {
         get(channels[n].close());
         bench.until_channels(3 - [2, 0, 1].iter().position(|it| *it == n).unwrap());
@@ -38,7 +38,7 @@ fn l13_the_loop_that_became_idle_last_is_used_first() {
     let mut peers = Vec::new();
     for n in [1, 0, 2] {
         peers.push(connect(address));
-        let later = told.recv_timeout(TIME_LIMIT).unwrap();
+        let later = events.recv_timeout(TIME_LIMIT).unwrap();
         assert_eq!(later.event_loop(), channels[n].event_loop());
     }
     assert_eq!(bench.loops(), 4);

@@ -128,7 +128,7 @@ fn l13_a_loop_is_free_again_after_any_failure() {
     let bench = limited(1);
     let there = Bench::new();
     let (_server, address) = there.server(|| Echo);
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let again = |what: &str| {
         wait_until(what, || {
             let channel = match bench.client().connect(address).join() {
@@ -144,10 +144,10 @@ fn l13_a_loop_is_free_again_after_any_failure() {
         bench.until_channels(0);
     };
     for _ in 0..3 {
-        drop(failure(bench.client().connect(nobody)));
+        drop(failure(bench.client().connect(unused)));
         again("after a refused connect");
         drop(failure(bench.client().connect("no.such.name.invalid:80")));
-        again("after a name that nobody knows");
+        again("after an unknown name");
         let fails = bench.client().initialiser(|_| Err(Error::new("no key for you")));
         assert!(failure(fails.connect(address)).to_string().contains("no key"));
         again("after an initialiser that failed");
@@ -162,8 +162,8 @@ fn l13_a_loop_is_free_again_after_any_failure() {
         again("after a connect that was cancelled");
         give_up(bench.client().connect(("localhost", address.port())));
         again("after a lookup that was cancelled");
-        drop(bench.client().connect(nobody));
-        again("after one that nobody waited for");
+        drop(bench.client().connect(unused));
+        again("after a connect whose future was dropped");
     }
     assert_eq!(bench.loops(), 1);
     bench.end();

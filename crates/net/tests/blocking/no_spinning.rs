@@ -13,24 +13,24 @@ use crate::support::{AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get,
 
 /// Auto-read off and half closure on: only an error closes the connection.
 fn quiet(bench: &Bench) -> (SocketAddr, Receiver<Channel>) {
-    let (tell, told) = channel();
+    let (sender, events) = channel();
     let options =
         ChannelOptions { auto_read: false, allow_half_closure: true, ..Default::default() };
     let server = ServerBootstrap::new(&bench.group, Tcp).child_options(options).child_initialiser(
         move |edit| {
-            edit.add_last("shows", AnnouncesChannel(tell.clone()))?;
+            edit.add_last("shows", AnnouncesChannel(sender.clone()))?;
             Ok(())
         },
     );
-    (ip(get(server.bind("127.0.0.1:0")).local_address()), told)
+    (ip(get(server.bind("127.0.0.1:0")).local_address()), events)
 }
 
 #[test]
 fn l17_blocking_loops_do_not_spin_over_a_reset_with_reads_off() {
     let bench = Bench::new();
-    let (address, told) = quiet(&bench);
+    let (address, events) = quiet(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+    let channel = events.recv_timeout(TIME_LIMIT).unwrap();
     SockRef::from(&peer).set_linger(Some(Duration::ZERO)).unwrap();
     drop(peer);
     channel.closed().wait_timeout(TIME_LIMIT).expect("the reset is noticed");
@@ -40,9 +40,9 @@ fn l17_blocking_loops_do_not_spin_over_a_reset_with_reads_off() {
 #[test]
 fn l17_blocking_loops_do_not_spin_over_the_peers_end_with_reads_off() {
     let bench = Bench::new();
-    let (address, told) = quiet(&bench);
+    let (address, events) = quiet(&bench);
     let mut peer = connect(address);
-    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+    let channel = events.recv_timeout(TIME_LIMIT).unwrap();
     peer.write_all(b"last").unwrap();
     drop(peer);
     bench.assert_not_spinning();
@@ -56,9 +56,9 @@ fn l17_blocking_loops_do_not_spin_over_the_peers_end_with_reads_off() {
 #[test]
 fn l17_blocking_loops_do_not_spin_over_the_peers_end_and_a_local_half_close() {
     let bench = Bench::new();
-    let (address, told) = quiet(&bench);
+    let (address, events) = quiet(&bench);
     let peer = connect(address);
-    let channel = told.recv_timeout(TIME_LIMIT).unwrap();
+    let channel = events.recv_timeout(TIME_LIMIT).unwrap();
     peer.shutdown(Shutdown::Write).unwrap();
     get(channel.shutdown_output());
     bench.assert_not_spinning();
@@ -74,8 +74,8 @@ fn l17_blocking_loops_do_not_spin_over_sockets_that_are_not_connected() {
     channel.read();
     bench.assert_not_spinning();
     get(channel.close());
-    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    drop(failure(bench.client().connect(nobody)));
+    let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    drop(failure(bench.client().connect(unused)));
     bench.assert_not_spinning();
     bench.until_channels(0);
 }

@@ -17,7 +17,7 @@ use waterwheel_net::{Blocking, Tcp};
 /// Longer than any step takes, even on a busy machine; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a loop is observed for spinning, and the number of turns that counts as spinning (L17).
+/// The time for which a loop is observed for spinning, and the number of turns that counts as spinning (L17).
 const WATCH_TIME: Duration = Duration::from_millis(200);
 const SPIN_TURNS: u64 = 5;
 
@@ -36,10 +36,10 @@ impl Bench {
         driver: impl OpenDriver + 'static,
         how: impl FnOnce(EventLoopGroupBuilder) -> EventLoopGroupBuilder,
     ) -> Self {
-        let (tell, reports) = channel();
+        let (sender, reports) = channel();
         let builder = EventLoopGroup::per_channel(driver).name("each");
         let group =
-            how(builder.reporter(Arc::new(ReportSender(Mutex::new(tell))))).build().unwrap();
+            how(builder.reporter(Arc::new(ReportSender(Mutex::new(sender))))).build().unwrap();
         Self { group, reports }
     }
 
@@ -107,16 +107,16 @@ impl Bench {
             .group
             .children()
             .map(|it| {
-                let (tell, told) = channel();
+                let (sender, events) = channel();
                 let before = it.metrics().turns;
                 let at = it.clone();
-                let count = move || tell.send(at.metrics().turns - before);
+                let count = move || sender.send(at.metrics().turns - before);
                 drop(it.schedule(WATCH_TIME, count).unwrap());
-                (it, told)
+                (it, events)
             })
             .collect();
-        for (it, told) in watched {
-            let turns = told.recv_timeout(TIME_LIMIT).expect("the timer comes");
+        for (it, events) in watched {
+            let turns = events.recv_timeout(TIME_LIMIT).expect("the timer comes");
             assert!(turns < SPIN_TURNS, "{turns} turns of {it:?} in {WATCH_TIME:?}");
         }
     }

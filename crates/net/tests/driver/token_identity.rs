@@ -92,7 +92,7 @@ fn l07_three_thousand_ready_descriptors_are_all_reported() {
                 rig.foreign(Arc::new(fd), Interest::READABLE)
             })
             .collect();
-        let mut told = HashSet::new();
+        let mut events = HashSet::new();
         // The event buffer grows from 256 by doubling: 512, 1024, 2048, 4096.
         for round in 0..5 {
             let waited = rig.poll();
@@ -101,9 +101,9 @@ fn l07_three_thousand_ready_descriptors_are_all_reported() {
                 assert!(this_round.insert(event.token()), "at most once per round");
             }
             assert_eq!(waited.ready, this_round.len(), "round {round}");
-            told.extend(this_round);
+            events.extend(this_round);
         }
-        assert_eq!(told, ready);
+        assert_eq!(events, ready);
         assert_eq!(rig.poll().ready, 3000, "all in one wait");
     });
 }

@@ -35,11 +35,11 @@ fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
     on_every_loop(|rig| {
         let (ours, mut peer) = pair();
         let duplicate = dup(&ours);
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         // All in one task, so that the loop sees the events in one round.
         let _peer = rig.run_on_loop(move |here| {
             let io = Socket::new(ours).unwrap().into();
-            let token = here.attach(io, Role::Stream, LogSender(tell)).unwrap();
+            let token = here.attach(io, Role::Stream, LogSender(sender)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
             let mut written = fill(here, token);
             peer.write_all(b"last").unwrap();
@@ -51,7 +51,7 @@ fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
             until(&duplicate, PollFlags::OUT | PollFlags::IN | PollFlags::RDHUP);
             peer
         });
-        let order: Vec<_> = (0..4).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
+        let order: Vec<_> = (0..4).map(|_| reports.recv_timeout(TIME_LIMIT).unwrap()).collect();
         assert_eq!(order, ["wrote 0", "read last", "complete", "eof"]);
         rig.assert_not_spinning();
     });
@@ -77,22 +77,22 @@ fn l05_connected_comes_before_any_other_event_of_a_stream() {
     on_every_loop(|rig| {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         let peer = rig.run_on_loop(move |here| {
             let socket = Socket::unconnected(address).unwrap();
             let duplicate = dup(&socket);
             let role = Role::Connecting(address.into());
-            let token = here.attach(socket.into(), role, WritesOnConnect(tell)).unwrap();
+            let token = here.attach(socket.into(), role, WritesOnConnect(sender)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
             let (mut peer, _) = listener.accept().unwrap();
             peer.write_all(b"early").unwrap();
             until(&duplicate, PollFlags::IN | PollFlags::OUT);
             peer
         });
-        let order: Vec<_> = (0..3).map(|_| told.recv_timeout(TIME_LIMIT).unwrap()).collect();
+        let order: Vec<_> = (0..3).map(|_| reports.recv_timeout(TIME_LIMIT).unwrap()).collect();
         assert_eq!(order, ["connected", "read early", "complete"]);
         rig.assert_not_spinning();
-        assert!(told.try_recv().is_err(), "the write is pending");
+        assert!(reports.try_recv().is_err(), "the write is pending");
         drop(peer);
     });
 }
@@ -132,7 +132,7 @@ impl Registrant for Member {
 fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
     const MANY: usize = 1000;
     on_every_loop(|rig| {
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         rig.run_on_loop(move |here| {
             let log = Rc::new(RefCell::new(SharedLog::default()));
             let (act, all) = (Rc::new(RefCell::new(None::<Act>)), log.clone());
@@ -150,16 +150,17 @@ fn l07_a_thousand_streams_detached_by_the_first_are_not_called() {
                 for (_, token) in tokens.into_iter().enumerate().filter(|(at, _)| *at != first) {
                     assert!(here.detach(token));
                 }
-                let seen = move || tell.send((first, std::mem::take(&mut all.borrow_mut().events)));
+                let seen =
+                    move || sender.send((first, std::mem::take(&mut all.borrow_mut().events)));
                 drop(here.spawn_local(async move {
                     waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME).await;
                     let _ = seen();
                 }));
             }));
         });
-        let (first, told) = told.recv_timeout(TIME_LIMIT).unwrap();
+        let (first, reports) = reports.recv_timeout(TIME_LIMIT).unwrap();
         let (ended, events): (Vec<_>, Vec<_>) =
-            told.into_iter().partition(|(_, words)| words.starts_with("unregistered"));
+            reports.into_iter().partition(|(_, words)| words.starts_with("unregistered"));
         assert!(events.iter().all(|(at, _)| *at == first), "{events:?}");
         assert_eq!(events[0].1, "read x");
         assert_eq!(ended.len(), MANY - 1);
@@ -175,7 +176,7 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
     // High numbers that no concurrent test of this process receives.
     const NUMBER: i32 = 15_000;
     on_every_loop(|rig| {
-        let (tell, told) = channel();
+        let (sender, reports) = channel();
         let (ready, was_ready) = channel();
         rig.run_on_loop(move |here| {
             let log = Rc::new(RefCell::new(SharedLog::default()));
@@ -215,14 +216,14 @@ fn l07_a_descriptor_number_reused_in_the_same_batch_gets_no_old_event() {
                     loop {
                         waterwheel_channel::sleep(crate::loop_rig::WATCH_TIME / 4).await;
                         for entry in std::mem::take(&mut log.borrow_mut().events) {
-                            let _ = tell.send(entry);
+                            let _ = sender.send(entry);
                         }
                     }
                 }));
             }));
         });
         let (first, victim, mut peer) = was_ready.recv_timeout(TIME_LIMIT).unwrap();
-        let next = || told.recv_timeout(TIME_LIMIT).unwrap();
+        let next = || reports.recv_timeout(TIME_LIMIT).unwrap();
         let mut batch = [next(), next(), next()];
         batch[1..].sort();
         let mut rest = [(first, "complete".into()), (victim, "unregistered: on request".into())];

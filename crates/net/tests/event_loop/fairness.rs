@@ -29,7 +29,7 @@ fn resubmit_forever(event_loop: &EventLoop, stop: &Arc<AtomicBool>, runs: &Arc<A
     });
 }
 
-/// What was served.
+/// The registration or timer that was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Stream,
@@ -44,10 +44,10 @@ impl Registrant for Reader {
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         if let IoEvent::Read(_, bytes) = event {
             assert_eq!(bytes.len(), 1);
-            let (event_loop, tell) = (here.handle(), self.0.clone());
+            let (event_loop, sender) = (here.handle(), self.0.clone());
             let _ = self.0.send((Served::Stream, event_loop.stats().turns));
             let note = move || {
-                let _ = tell.send((Served::Timer, event_loop.stats().turns));
+                let _ = sender.send((Served::Timer, event_loop.stats().turns));
             };
             drop(here.handle().schedule(Duration::ZERO, note).unwrap());
         }
@@ -64,10 +64,10 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
             |builder| builder.io_ratio(ratio),
             |rig| {
                 let (stop, runs) = (Arc::new(AtomicBool::new(false)), Arc::default());
-                let (tell, told) = channel();
+                let (sender, events) = channel();
                 resubmit_forever(&rig.event_loop, &stop, &runs);
                 let always = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
-                let tells = tell.clone();
+                let tells = sender.clone();
                 let (handle, _) = rig.watch(always, Interest::READABLE, move |_, context| {
                     let turns = context.event_loop().handle().stats().turns;
                     let _ = tells.send((Served::Foreign, turns));
@@ -78,12 +78,12 @@ fn e11_a_stream_a_timer_and_a_descriptor_are_served_in_every_turn() {
                 crate::driver_rig::until(&ours, rustix::event::PollFlags::IN);
                 rig.run_on_loop(move |here| {
                     let io = Socket::new(ours).unwrap().into();
-                    let token = here.attach(io, Role::Stream, Reader(tell)).unwrap();
+                    let token = here.attach(io, Role::Stream, Reader(sender)).unwrap();
                     here.set_read(token, Some(ReadPlan { max_reads: 1, size: 1 }));
                 });
                 let mut turns = [const { Vec::new() }; 3];
                 while turns[Served::Timer as usize].len() < TURNS {
-                    let (served, turn) = told.recv_timeout(TIME_LIMIT).expect("all are served");
+                    let (served, turn) = events.recv_timeout(TIME_LIMIT).expect("all are served");
                     turns[served as usize].push(turn);
                 }
                 stop.store(true, Ordering::Relaxed);

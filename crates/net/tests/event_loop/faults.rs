@@ -18,16 +18,16 @@ use crate::loop_rig::{EventLog, LoopRig, get, on_every_loop, read_available};
 fn neighbour(rig: &LoopRig) -> (std::io::PipeWriter, EventLog) {
     let (reader, writer) = std::io::pipe().unwrap();
     rustix::io::ioctl_fionbio(&reader, true).unwrap();
-    let (_, told) = rig.watch(reader, Interest::READABLE, |reader, _| {
+    let (_, events) = rig.watch(reader, Interest::READABLE, |reader, _| {
         let _ = read_available(reader);
         Ok(())
     });
-    (writer, told)
+    (writer, events)
 }
 
-fn assert_served((writer, told): &mut (std::io::PipeWriter, EventLog)) {
+fn assert_served((writer, events): &mut (std::io::PipeWriter, EventLog)) {
     writer.write_all(b"x").unwrap();
-    assert_eq!(told.next(), "Readiness(readable)");
+    assert_eq!(events.next(), "Readiness(readable)");
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn l08_a_descriptor_closed_elsewhere_is_unregistered_with_the_cause() {
         let fd = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
         drop(fd);
-        let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| Ok(()));
+        let (handle, events) = rig.watch(source.clone(), Interest::READABLE, |_, _| Ok(()));
         source.close();
         if rig.is_epoll() {
             // epoll reports nothing: the next `epoll_ctl` call fails with EBADF.
@@ -49,13 +49,13 @@ fn l08_a_descriptor_closed_elsewhere_is_unregistered_with_the_cause() {
             // The next poll(2) reports POLLNVAL.
             rig.run_on_loop(|_| ());
         }
-        let end = told.next();
+        let end = events.next();
         assert!(
             end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
             "{end}"
         );
         assert_served(&mut neighbour);
-        assert_eq!(told.rest(), [""; 0], "one event and no more");
+        assert_eq!(events.rest(), [""; 0], "one event and no more");
         assert!(!get(handle.unregister()), "unregistered already");
         assert_eq!(rig.event_loop.metrics().registrations, 1);
         rig.assert_not_spinning();
@@ -69,17 +69,17 @@ fn l08_a_rebuild_finds_a_closed_descriptor() {
         let fd = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
         drop(fd);
-        let (_handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| Ok(()));
+        let (_handle, events) = rig.watch(source.clone(), Interest::READABLE, |_, _| Ok(()));
         let mut neighbour = neighbour(rig);
         source.close();
         rig.event_loop.rebuild().unwrap();
-        let end = told.next();
+        let end = events.next();
         assert!(
             end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
             "{end}"
         );
         assert_served(&mut neighbour);
-        assert_eq!(told.rest(), [""; 0]);
+        assert_eq!(events.rest(), [""; 0]);
     });
 }
 
@@ -89,21 +89,21 @@ fn l08_set_interest_on_a_closed_descriptor_returns_the_error_to_the_callback() {
         let fd = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
         let source = Closable::new(&fd);
         // The duplicate keeps the file in the epoll set, which would report it forever.
-        let (_, told) = rig.watch(source, Interest::READABLE, |source, context| {
+        let (_, events) = rig.watch(source, Interest::READABLE, |source, context| {
             source.close();
             let changed = context.set_interest(Interest::READABLE | Interest::WRITABLE);
             assert_eq!(changed.is_err(), context.event_loop().handle().driver_name() == "epoll");
             Ok(())
         });
-        assert_eq!(told.next(), "Readiness(readable)");
-        let end = told.next();
+        assert_eq!(events.next(), "Readiness(readable)");
+        let end = events.next();
         assert!(
             end.starts_with("unregistered:") && end.contains(&Errno::BADF.to_string()),
             "{end}"
         );
         let mut neighbour = neighbour(rig);
         assert_served(&mut neighbour);
-        assert_eq!(told.rest(), [""; 0]);
+        assert_eq!(events.rest(), [""; 0]);
     });
 }
 
@@ -112,16 +112,16 @@ fn e12_a_panicking_callback_is_reported_and_unregistered_and_others_stay() {
     on_every_loop(|rig| {
         let mut neighbours = [(); 3].map(|()| neighbour(rig));
         let ready = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
-        let (handle, told) = rig
+        let (handle, events) = rig
             .watch(ready, Interest::READABLE, |_, _| resume_unwind(Box::new("callback on fire")));
-        assert_eq!(told.next(), "Readiness(readable)");
-        let end = told.next();
+        assert_eq!(events.next(), "Readiness(readable)");
+        let end = events.next();
         assert!(end.starts_with("unregistered:") && end.contains("callback on fire"), "{end}");
         let report = rig.report_with("panicked");
         assert!(report.contains("callback") && report.contains("callback on fire"), "{report}");
         neighbours.iter_mut().for_each(assert_served);
         assert!(!get(handle.unregister()), "unregistered already");
-        assert_eq!(told.rest(), [""; 0], "one event only");
+        assert_eq!(events.rest(), [""; 0], "one event only");
         rig.assert_not_spinning();
     });
 }
@@ -146,13 +146,13 @@ fn e12_a_stream_whose_registrant_panics_is_closed() {
         let mut peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         peer.set_read_timeout(Some(crate::loop_rig::TIME_LIMIT)).unwrap();
         let ours = Socket::new(listener.accept().unwrap().0).unwrap();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, events) = std::sync::mpsc::channel();
         rig.run_on_loop(move |here| {
-            let token = here.attach(ours.into(), Role::Stream, PanicsOnEvent(tell)).unwrap();
+            let token = here.attach(ours.into(), Role::Stream, PanicsOnEvent(sender)).unwrap();
             here.set_read(token, Some(ReadPlan::default()));
         });
         peer.write_all(b"x").unwrap();
-        let end = told.recv_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
+        let end = events.recv_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert!(end.contains("registrant on fire"), "{end}");
         rig.report_with("registrant on fire");
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the stream was closed");

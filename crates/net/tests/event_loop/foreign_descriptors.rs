@@ -22,29 +22,29 @@ use crate::loop_rig::{TIME_LIMIT, get, on_every_loop};
 fn l08_a_loop_reads_a_pipe_to_its_end() {
     on_every_loop(|rig| {
         let (reader, mut writer) = std::io::pipe().unwrap();
-        let (tell, heard) = channel();
-        let (_, told) = rig.watch(reader, Interest::READABLE, move |mut reader, context| {
+        let (sender, bytes_read) = channel();
+        let (_, events) = rig.watch(reader, Interest::READABLE, move |mut reader, context| {
             let mut byte = [0];
             match reader.read(&mut byte)? {
                 0 => drop(context.unregister()),
-                _ => tell.send(byte[0]).map_err(Error::new)?,
+                _ => sender.send(byte[0]).map_err(Error::new)?,
             }
             Ok(())
         });
         writer.write_all(b"abc").unwrap();
         for byte in *b"abc" {
             assert_eq!(
-                heard.recv_timeout(TIME_LIMIT),
+                bytes_read.recv_timeout(TIME_LIMIT),
                 Ok(byte),
                 "one byte per event: readiness is reported again"
             );
         }
         rig.assert_not_spinning();
         drop(writer);
-        let all = told.until("unregistered");
+        let all = events.until("unregistered");
         assert_eq!(all[..3], ["Readiness(readable)"; 3]);
         assert_eq!(all[3..], ["Readiness(hang-up)", "unregistered: on request"]);
-        assert!(heard.recv_timeout(TIME_LIMIT).is_err(), "the handler is dropped");
+        assert!(bytes_read.recv_timeout(TIME_LIMIT).is_err(), "the handler is dropped");
     });
 }
 
@@ -56,7 +56,7 @@ fn l08_a_loop_serves_a_timerfd() {
         let ticks = Itimerspec { it_interval: every, it_value: every };
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &ticks).unwrap();
         let mut left = 3;
-        let (_, told) = rig.watch(timer, Interest::READABLE, move |timer, context| {
+        let (_, events) = rig.watch(timer, Interest::READABLE, move |timer, context| {
             let mut expired = [0; 8];
             assert_eq!(rustix::io::read(timer, &mut expired).map_err(Error::new)?, 8);
             assert!(u64::from_ne_bytes(expired) >= 1);
@@ -66,8 +66,8 @@ fn l08_a_loop_serves_a_timerfd() {
             }
             Ok(())
         });
-        assert_eq!(told.take(3), ["Readiness(readable)"; 3]);
-        assert_eq!(told.next(), "unregistered: on request");
+        assert_eq!(events.take(3), ["Readiness(readable)"; 3]);
+        assert_eq!(events.next(), "unregistered: on request");
         rig.assert_not_spinning();
     });
 }
@@ -81,11 +81,11 @@ fn l08_a_loop_reads_the_output_of_a_child() {
             .spawn()
             .expect("cat starts");
         let (mut input, output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let (tell, heard) = channel();
+        let (sender, bytes_read) = channel();
         rustix::io::ioctl_fionbio(&output, true).unwrap();
-        let (_, told) = rig.watch(output, Interest::READABLE, move |output, context| {
+        let (_, events) = rig.watch(output, Interest::READABLE, move |output, context| {
             let (bytes, ended) = crate::loop_rig::read_available(output);
-            let _ = tell.send(bytes);
+            let _ = sender.send(bytes);
             if ended {
                 context.unregister();
             }
@@ -93,10 +93,10 @@ fn l08_a_loop_reads_the_output_of_a_child() {
         });
         for word in ["meow", "purr"] {
             input.write_all(word.as_bytes()).unwrap();
-            assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), word.as_bytes());
+            assert_eq!(bytes_read.recv_timeout(TIME_LIMIT).unwrap(), word.as_bytes());
         }
         drop(input);
-        assert_eq!(told.until("unregistered").last().unwrap(), "unregistered: on request");
+        assert_eq!(events.until("unregistered").last().unwrap(), "unregistered: on request");
         assert!(child.wait().unwrap().success());
         rig.assert_not_spinning();
     });
@@ -108,7 +108,7 @@ fn l08_a_loop_serves_a_udp_socket_of_the_standard_library() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_nonblocking(true).unwrap();
         let address = socket.local_addr().unwrap();
-        let (_, told) = rig.watch(socket, Interest::READABLE, |socket, _| {
+        let (_, events) = rig.watch(socket, Interest::READABLE, |socket, _| {
             let mut datagram = [0; 64];
             let (n, from) = socket.recv_from(&mut datagram)?;
             datagram[..n].reverse();
@@ -124,7 +124,7 @@ fn l08_a_loop_serves_a_udp_socket_of_the_standard_library() {
             assert_eq!((&datagram[..n], from), (&answer[..], address));
         }
         rig.end();
-        let all = told.until("unregistered");
+        let all = events.until("unregistered");
         assert_eq!(all[..2], ["Readiness(readable)"; 2]);
         assert_eq!(all[2..], ["unregistered: the event loop is shutting down"]);
         let again = UdpSocket::bind(address);
@@ -136,13 +136,13 @@ fn l08_a_loop_serves_a_udp_socket_of_the_standard_library() {
 fn l08_an_error_returned_by_the_callback_unregisters_with_that_cause() {
     on_every_loop(|rig| {
         let ready = eventfd(1, EventfdFlags::NONBLOCK).unwrap();
-        let (handle, told) = rig.watch(ready, Interest::READABLE, |_, _| {
+        let (handle, events) = rig.watch(ready, Interest::READABLE, |_, _| {
             Err(Error::new(std::io::Error::other("source on fire")))
         });
-        assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: source on fire"]);
+        assert_eq!(events.take(2), ["Readiness(readable)", "unregistered: source on fire"]);
         assert!(!get(handle.unregister()));
         rig.assert_not_spinning();
-        assert_eq!(told.rest(), [""; 0], "one event only");
+        assert_eq!(events.rest(), [""; 0], "one event only");
         assert!(rig.reports().is_empty(), "the handler received the cause");
     });
 }

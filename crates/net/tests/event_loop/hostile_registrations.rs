@@ -37,13 +37,13 @@ impl AsFd for FdOnce {
 fn l08_a_source_is_asked_for_its_descriptor_once() {
     let event_loop = event_loop();
     let (reader, mut writer) = std::io::pipe().unwrap();
-    let (told, ready) = mpsc::channel();
-    let tell = on_ready(move |_: &FdOnce, _, context| {
+    let (events, ready) = mpsc::channel();
+    let sender = on_ready(move |_: &FdOnce, _, context| {
         context.unregister();
-        told.send(()).map_err(Error::new)
+        events.send(()).map_err(Error::new)
     });
     let source = foreign(FdOnce(reader, AtomicUsize::new(0)));
-    let handle = event_loop.register_foreign(source, Interest::READABLE, tell).join().unwrap();
+    let handle = event_loop.register_foreign(source, Interest::READABLE, sender).join().unwrap();
     event_loop.rebuild().unwrap();
     handle.set_interest(Interest::READABLE | Interest::PRIORITY).join().unwrap();
     writer.write_all(b"x").unwrap();
@@ -123,11 +123,11 @@ fn l05_a_plan_with_an_absurd_size_reads_the_available_bytes() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (mut theirs, _) = listener.accept().unwrap();
-    let (told, read) = mpsc::channel();
+    let (events, read) = mpsc::channel();
     let attached = event_loop.submit(move || {
         let here = LocalLoop::current().unwrap();
         let socket = Socket::new(ours).unwrap();
-        let token = here.attach(socket.into(), Role::Stream, SendsReads(told)).unwrap();
+        let token = here.attach(socket.into(), Role::Stream, SendsReads(events)).unwrap();
         here.set_read(token, Some(ReadPlan { max_reads: u32::MAX, size: usize::MAX }));
     });
     attached.unwrap().join().unwrap();

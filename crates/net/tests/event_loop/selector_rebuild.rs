@@ -20,17 +20,17 @@ fn pipe() -> (PipeReader, PipeWriter) {
 
 /// Watches a pipe; returns the bytes of each event.
 fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
-    let (tell, heard) = channel();
+    let (sender, received) = channel();
     let _ = rig.watch(reader, Interest::READABLE, move |reader, context| {
         let (bytes, ended) = read_available(reader);
         assert!(ended || !bytes.is_empty(), "an event without bytes");
-        let _ = tell.send(bytes); // The test may be over.
+        let _ = sender.send(bytes); // The test may be over.
         if ended {
             context.unregister();
         }
         Ok(())
     });
-    heard
+    received
 }
 
 /// Leaves a stale entry in the epoll set that is ready forever under the token of a dead registration: a
@@ -40,14 +40,14 @@ fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
 fn leave_stale_entry(rig: &LoopRig) -> impl Sized + use<> {
     let duplicate = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let source = Closable::new(&duplicate);
-    let (handle, told) = rig.watch(source.clone(), Interest::READABLE, |_, _| {
+    let (handle, events) = rig.watch(source.clone(), Interest::READABLE, |_, _| {
         panic!("called after unregistration");
     });
     source.close();
     assert!(get(handle.unregister()));
-    assert_eq!(told.next(), "unregistered: on request");
+    assert_eq!(events.next(), "unregistered: on request");
     rustix::io::write(&duplicate, &1u64.to_ne_bytes()).unwrap();
-    (duplicate, told)
+    (duplicate, events)
 }
 
 #[test]
@@ -57,9 +57,9 @@ fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_tu
             |builder| builder.rebuild_after(threshold),
             |rig| {
                 let (reader, mut writer) = pipe();
-                let heard = listen(rig, reader);
+                let received = listen(rig, reader);
                 let writable = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
-                let (changed, told) = rig.watch(writable, Interest::READABLE, |_, context| {
+                let (changed, events) = rig.watch(writable, Interest::READABLE, |_, context| {
                     context.set_interest(Interest::READABLE).map_err(Into::into)
                 });
                 let before = rig.event_loop.metrics();
@@ -75,12 +75,16 @@ fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_tu
                 let turns = metrics.turns - before.turns;
                 assert!(turns < u64::from(threshold) + 20, "{turns} turns");
                 writer.write_all(b"after").unwrap();
-                assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"after");
-                assert_eq!(told.rest(), [""; 0], "not of interest");
+                assert_eq!(received.recv_timeout(TIME_LIMIT).unwrap(), b"after");
+                assert_eq!(events.rest(), [""; 0], "not of interest");
                 get(changed.set_interest(Interest::WRITABLE));
-                assert_eq!(told.next(), "Readiness(writable)", "its interest can still be changed");
+                assert_eq!(
+                    events.next(),
+                    "Readiness(writable)",
+                    "its interest can still be changed"
+                );
                 rig.assert_not_spinning();
-                assert_eq!(heard.try_iter().count(), 0, "no byte twice");
+                assert_eq!(received.try_iter().count(), 0, "no byte twice");
                 assert_eq!(rig.event_loop.metrics().rebuilds, 1);
             },
         );
@@ -94,14 +98,14 @@ fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
         |builder| builder.rebuild_after(16),
         |rig| {
             let (reader, mut writer) = pipe();
-            let heard = listen(rig, reader);
+            let received = listen(rig, reader);
             let _duplicate = leave_stale_entry(rig);
             let mut all = Vec::new();
             // Each piece waits for the one before, so it may meet the loop in a spin, a rebuild or a pause.
             for piece in 0..PIECES {
                 writer.write_all(&piece.to_ne_bytes()).unwrap();
                 while all.len() < 4 * (piece as usize + 1) {
-                    all.extend(heard.recv_timeout(TIME_LIMIT).expect("every piece arrives"));
+                    all.extend(received.recv_timeout(TIME_LIMIT).expect("every piece arrives"));
                 }
             }
             let expected: Vec<u8> = (0..PIECES).flat_map(u32::to_ne_bytes).collect();
@@ -120,11 +124,11 @@ fn l06_a_threshold_below_three_turns_the_rebuild_off_and_loses_nothing() {
         |builder| builder.rebuild_after(2),
         |rig| {
             let (reader, mut writer) = pipe();
-            let heard = listen(rig, reader);
+            let received = listen(rig, reader);
             let _duplicate = leave_stale_entry(rig);
             assert!(rig.turns_in(crate::loop_rig::WATCH_TIME) > 100, "the loop spins");
             writer.write_all(b"x").unwrap();
-            assert_eq!(heard.recv_timeout(TIME_LIMIT).unwrap(), b"x");
+            assert_eq!(received.recv_timeout(TIME_LIMIT).unwrap(), b"x");
             assert_eq!(rig.event_loop.metrics().rebuilds, 0);
             rig.event_loop.rebuild().unwrap();
             rig.report_with("rebuild requested: selector rebuilt, 1 registrations moved");
@@ -143,7 +147,7 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
         let pipes: Vec<_> = (0..WRITERS)
             .map(|_| {
                 let (reader, mut writer) = pipe();
-                let heard = listen(rig, reader);
+                let received = listen(rig, reader);
                 let stopped = stopped.clone();
                 let writing = thread::spawn(move || {
                     let mut written = 0u32;
@@ -157,7 +161,7 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
                     }
                     written
                 });
-                (heard, writing)
+                (received, writing)
             })
             .collect();
         for n in 1..=REBUILDS {
@@ -167,11 +171,11 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
             assert_eq!(rig.run_on_loop(|here| here.handle().metrics().rebuilds), n);
         }
         drop(stop);
-        for (heard, writing) in pipes {
+        for (received, writing) in pipes {
             let written = writing.join().unwrap();
             // The writer is closed, so the registration ends, and with it the channel of its bytes.
             let mut all = Vec::new();
-            while let Ok(piece) = heard.recv_timeout(TIME_LIMIT) {
+            while let Ok(piece) = received.recv_timeout(TIME_LIMIT) {
                 all.extend(piece);
             }
             let expected: Vec<u8> = (0..written).flat_map(u32::to_ne_bytes).collect();

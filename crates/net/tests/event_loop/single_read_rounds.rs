@@ -81,8 +81,8 @@ fn c09_a_round_of_one_read_ends_with_read_complete() {
 
 #[test]
 fn c09_turning_reads_off_in_a_read_still_ends_the_round_with_read_complete() {
-    let told = over_both(|ctx| ctx.channel().set_auto_read(false));
-    assert_eq!(told, ["read", "complete"]);
+    let events = over_both(|ctx| ctx.channel().set_auto_read(false));
+    assert_eq!(events, ["read", "complete"]);
 }
 
 #[test]
@@ -97,21 +97,21 @@ fn c04_a_channel_deregistered_in_a_read_still_gets_read_complete() {
 
 #[test]
 fn c09_a_handler_that_removes_itself_in_a_read_gets_no_read_complete() {
-    let told = over_both(|ctx| ctx.pipeline().remove("logs").unwrap());
-    assert_eq!(told, ["read"]);
+    let events = over_both(|ctx| ctx.pipeline().remove("logs").unwrap());
+    assert_eq!(events, ["read"]);
 }
 
 #[test]
 fn c09_read_complete_reaches_a_handler_that_was_added_in_the_read() {
-    let told = over_both(|ctx| {
+    let events = over_both(|ctx| {
         // The second add fails: the name is taken.
         let _ = ctx.pipeline().add_first("stops", StopsReadComplete);
     });
-    assert_eq!(told, ["read", "read"]);
+    assert_eq!(events, ["read", "read"]);
 }
 
 #[test]
 fn c09_read_complete_comes_after_events_fired_during_the_read() {
-    let told = over_both(|ctx| ctx.pipeline().fire_read_complete());
-    assert_eq!(told, ["read", "complete", "complete", "read", "complete", "complete"]);
+    let events = over_both(|ctx| ctx.pipeline().fire_read_complete());
+    assert_eq!(events, ["read", "complete", "complete", "read", "complete", "complete"]);
 }

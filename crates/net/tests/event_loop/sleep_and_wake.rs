@@ -50,8 +50,8 @@ fn e10_an_idle_loop_makes_no_turn_in_three_seconds() {
         rig.wait_until_asleep();
         rig.event_loop.stats()
     });
-    let (_tell, told) = channel::<()>();
-    assert!(told.recv_timeout(Duration::from_secs(3)).is_err());
+    let (_tell, events) = channel::<()>();
+    assert!(events.recv_timeout(Duration::from_secs(3)).is_err());
     let after = rigs.each_ref().map(|rig| rig.event_loop.stats());
     assert_eq!(before, after);
     drop(quiet);
@@ -118,32 +118,32 @@ fn e10_a_spinning_loop_sees_events_and_keeps_deadlines() {
         |builder| builder.spin_before_sleep(ONE_HOUR),
         |rig| {
             let source = Arc::new(eventfd(0, EventfdFlags::NONBLOCK).unwrap());
-            let (tell, read) = channel();
-            let (_, told) = rig.watch(source.clone(), Interest::READABLE, move |source, _| {
+            let (sender, read) = channel();
+            let (_, events) = rig.watch(source.clone(), Interest::READABLE, move |source, _| {
                 rustix::io::read(&**source, &mut [0; 8]).unwrap();
-                tell.send(()).map_err(Error::new)
+                sender.send(()).map_err(Error::new)
             });
             for _ in 0..20 {
                 rustix::io::write(&*source, &1u64.to_ne_bytes()).unwrap();
                 read.recv_timeout(TIME_LIMIT).expect("the event is seen");
             }
-            assert_eq!(told.take(20), ["Readiness(readable)"; 20]);
+            assert_eq!(events.take(20), ["Readiness(readable)"; 20]);
             assert_eq!(rig.event_loop.stats().sleeps, 0, "all while the loop spins");
             for millis in [0, 1, 7, 30] {
                 let delay = Duration::from_millis(millis);
-                let (tell, rang) = channel();
+                let (sender, rang) = channel();
                 rig.run_on_loop(move |here| {
                     let (due, event_loop) = (here.now().plus(delay), here.clone().handle());
                     let ring = move || {
                         let here = waterwheel_channel::LocalLoop::current().unwrap();
-                        tell.send((here.now() >= due, here.now().since(due))).unwrap();
+                        sender.send((here.now() >= due, here.now().since(due))).unwrap();
                     };
                     drop(event_loop.schedule(delay, ring).unwrap());
                 });
                 let (in_time, late) = rang.recv_timeout(TIME_LIMIT).unwrap();
                 assert!(in_time && late < TIME_LIMIT / 2, "{millis} ms: {late:?} late");
             }
-            assert_eq!(told.rest(), [""; 0]);
+            assert_eq!(events.rest(), [""; 0]);
             assert_eq!(rig.event_loop.stats().wake_ups, 0, "no wake-up was needed");
         },
     );

@@ -131,16 +131,16 @@ fn l15_a_sleep_that_is_dropped_and_created_again_allocates_nothing() {
     });
 }
 
-/// So many connections are measured: as many as the tables of a loop have room for when they are full,
+/// The number of connections that are measured: as many as the tables of a loop have room for when they are full,
 /// so that each has its share of them.
 const CONNECTIONS: usize = 256;
 
-/// What an idle connection may cost in all: channel, pipeline with one handler, registration, and what the
+/// The memory budget of an idle connection: channel, pipeline with one handler, registration, and what the
 /// driver knows of it. 886 bytes, in five allocations and a share of the loop's tables; each allocation also costs
 /// the allocator some bytes, eight in most cases. It was 1,022.
 const MOST_PER_CONNECTION: usize = 888;
 
-/// What poll(2) is told of it with every wait: 71 bytes.
+/// The entries of a connection in the tables of the poll(2) selector: 71 bytes.
 const MOST_FOR_POLL: usize = 72;
 
 struct Echo;
@@ -196,7 +196,7 @@ fn echo(manual: &mut ManualEventLoop, peers: &mut [UnixStream]) {
     }
 }
 
-/// What the life of a connection may allocate: the accepted socket, the message that it travels in, its transport,
+/// The allocation budget of a connection's life: the accepted socket, the message that it travels in, its transport,
 /// what other threads see of the channel, the channel, its slots, and what is known of its handler. The close
 /// allocates nothing. It was sixteen.
 const MOST_PER_LIFE: u64 = 7;
@@ -257,7 +257,7 @@ fn c06_an_echo_allocates_nothing() {
     });
 }
 
-/// What an echo of a datagram may allocate: the datagram that was read, its bytes, their count of owners
+/// The allocation budget of an echo of a datagram: the datagram that was read, its bytes, their count of owners
 /// once they have two, and the datagram that is written. One that hands its bytes on saves the third.
 const MOST_PER_DATAGRAM: u64 = 4;
 

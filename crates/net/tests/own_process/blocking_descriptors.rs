@@ -52,9 +52,9 @@ fn count(directory: &str) -> usize {
 #[test]
 fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
     let (descriptors, threads) = (count("/proc/self/fd"), count("/proc/self/task"));
-    let (tell, reports) = mpsc::channel();
+    let (sender, reports) = mpsc::channel();
     let group = EventLoopGroup::per_channel(Blocking)
-        .reporter(Arc::new(LogSender(Mutex::new(tell))))
+        .reporter(Arc::new(LogSender(Mutex::new(sender))))
         .build()
         .unwrap();
     let report_with = |words: &str| {

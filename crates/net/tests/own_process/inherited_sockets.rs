@@ -214,9 +214,9 @@ fn connect(to: SocketAddr) -> TcpStream {
 fn assert_greets(peer: &mut TcpStream, name: &str) {
     peer.write_all(b"ping").unwrap();
     let expected = format!("{name}\nping");
-    let mut heard = vec![0; expected.len()];
-    peer.read_exact(&mut heard).unwrap();
-    assert_eq!(String::from_utf8(heard).unwrap(), expected);
+    let mut received = vec![0; expected.len()];
+    peer.read_exact(&mut received).unwrap();
+    assert_eq!(String::from_utf8(received).unwrap(), expected);
 }
 
 fn c12_inherited_sockets_are_served_under_their_names() {

@@ -58,7 +58,7 @@ fn rebuilding_without_descriptors() {
     let rig = LoopRig::new(EventLoopGroup::builder(Epoll));
     let source = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
     let hand = source.try_clone().unwrap();
-    let (_, told) = rig.watch(source, Interest::READABLE, |_, context| {
+    let (_, events) = rig.watch(source, Interest::READABLE, |_, context| {
         context.unregister();
         Ok(())
     });
@@ -72,7 +72,7 @@ fn rebuilding_without_descriptors() {
     );
     assert_eq!(rig.event_loop.metrics().rebuilds, 0);
     rustix::io::write(&hand, &1u64.to_ne_bytes()).unwrap();
-    assert_eq!(told.take(2), ["Readiness(readable)", "unregistered: on request"]);
+    assert_eq!(events.take(2), ["Readiness(readable)", "unregistered: on request"]);
     rig.event_loop.rebuild().unwrap();
     rig.report_with("selector rebuilt");
     rig.end();

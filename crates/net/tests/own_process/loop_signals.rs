@@ -71,13 +71,13 @@ fn l06_a_thousand_signals_a_second_do_not_disturb_a_loop(
 
 /// Checks that a timer fires, and not early.
 fn one_timer(event_loop: &EventLoop) {
-    let (tell, rang) = channel();
+    let (sender, rang) = channel();
     let timer = event_loop.clone();
     let set = move || {
         let due = LocalLoop::current().unwrap().now().plus(DELAY);
         let ring = move || {
             let now = LocalLoop::current().unwrap().now();
-            tell.send((now >= due, now.since(due))).unwrap();
+            sender.send((now >= due, now.since(due))).unwrap();
         };
         drop(timer.schedule(DELAY, ring).unwrap());
     };

@@ -76,7 +76,7 @@ fn number(name: &str) -> NetworkInterface {
 /// A channel and the texts that it receives.
 struct MulticastReceiver {
     channel: Channel,
-    heard: Receiver<String>,
+    received: Receiver<String>,
 }
 
 struct SendsTexts(std::sync::mpsc::Sender<String>);
@@ -92,16 +92,16 @@ impl InboundHandler for SendsTexts {
 
 impl MulticastReceiver {
     fn new(rig: &LoopRig, at: impl Into<AddressSpec>, options: &[SocketOption]) -> Self {
-        let (tell, heard) = channel();
+        let (sender, received) = channel();
         let mut bootstrap =
             Bootstrap::new(&rig.event_loop.parent().unwrap(), Udp).initialiser(move |edit| {
-                edit.add_last("listen", In(SendsTexts(tell.clone())))?;
+                edit.add_last("listen", In(SendsTexts(sender.clone())))?;
                 Ok(())
             });
         for option in options {
             bootstrap = bootstrap.socket_option(*option);
         }
-        Self { channel: get(bootstrap.bind(at)), heard }
+        Self { channel: get(bootstrap.bind(at)), received }
     }
 
     /// Joins a group, beside other members at the same port.
@@ -124,7 +124,7 @@ impl MulticastReceiver {
 
     #[track_caller]
     fn assert_receives(&self, text: &str) {
-        assert_eq!(self.heard.recv_timeout(TIME_LIMIT).as_deref(), Ok(text));
+        assert_eq!(self.received.recv_timeout(TIME_LIMIT).as_deref(), Ok(text));
     }
 }
 

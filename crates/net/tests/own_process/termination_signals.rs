@@ -60,7 +60,7 @@ fn start_children_with_default_signals() {
 
 // The process.
 
-/// Prints "told" when the drain begins, and releases the business thread.
+/// Prints "drain begins" when the drain begins, and releases the business thread.
 struct Server(mpsc::Sender<Hold>);
 
 impl Handler for Server {
@@ -71,7 +71,7 @@ impl Handler for Server {
 
     fn on_user_event(&mut self, _: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.is::<Draining>() {
-            println!("told");
+            println!("drain begins");
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ fn hangs(terminate: &Terminate) {
     terminate.drain(&group, options());
     println!("ready");
     terminate.first_signal().join().unwrap();
-    println!("told");
+    println!("drain begins");
     group.termination().join().unwrap();
     println!("over");
 }
@@ -146,13 +146,13 @@ fn waits() {
     let called = Arc::new(AtomicBool::new(false));
     println!("ready");
     let signal = terminate.first_signal().join().unwrap();
-    let (tell, told) = mpsc::channel();
+    let (sender, events) = mpsc::channel();
     let late = called.clone();
     terminate.on_first_signal(move |signal| {
         late.store(true, Ordering::Relaxed);
-        tell.send(signal).unwrap();
+        sender.send(signal).unwrap();
     });
-    assert_eq!(told.recv().unwrap(), signal, "a late listener is called too");
+    assert_eq!(events.recv().unwrap(), signal, "a late listener is called too");
     assert!(called.load(Ordering::Relaxed));
     println!("{signal}");
 }
@@ -187,7 +187,7 @@ fn l11_the_first_signal_drains_and_the_process_exits_normally() {
         // Two loops: the order of their lines is not defined.
         let mut said = [process.line(), process.line()];
         said.sort();
-        assert_eq!(said, ["read the answer", "told"]);
+        assert_eq!(said, ["read the answer", "drain begins"]);
         process.expect_line("over");
         assert_eq!(process.status(), Some(0));
     }
@@ -214,7 +214,7 @@ fn l11_the_second_signal_exits_at_once() {
         let mut process = Process::start(role);
         process.expect_line("ready");
         process.signal(Signal::TERM);
-        process.expect_line("told");
+        process.expect_line("drain begins");
         process.signal(second);
         assert_eq!(process.status(), Some(status), "{role}");
     }

@@ -20,7 +20,7 @@ use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, Socket, foreign_io
 /// Longer than any step takes; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-/// How long a driver is observed for spinning, and the number of wait returns that counts as spinning (L17).
+/// The time for which a driver is observed for spinning, and the number of wait returns that counts as spinning (L17).
 pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
 pub(crate) const SPIN_TURNS: usize = 5;
 

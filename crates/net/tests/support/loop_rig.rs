@@ -21,7 +21,7 @@ use waterwheel_testkit::faulty::{Faults, Faulty};
 /// Longer than any step takes, even on a busy machine; a test that waits this long fails.
 pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(20);
 
-/// How long a loop is observed for spinning, and the number of turns that counts as spinning (L17).
+/// The time for which a loop is observed for spinning, and the number of turns that counts as spinning (L17).
 pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);
 pub(crate) const SPIN_TURNS: u64 = 5;
 
@@ -95,8 +95,9 @@ pub(crate) struct LoopRig {
 
 impl LoopRig {
     pub(crate) fn new(builder: EventLoopGroupBuilder) -> Self {
-        let (tell, reports) = channel();
-        let builder = builder.threads(1).reporter(std::sync::Arc::new(LogSender(Mutex::new(tell))));
+        let (sender, reports) = channel();
+        let builder =
+            builder.threads(1).reporter(std::sync::Arc::new(LogSender(Mutex::new(sender))));
         let event_loop = builder.build().expect("a loop").next();
         Self { event_loop, reports }
     }
@@ -118,14 +119,14 @@ impl LoopRig {
     /// Returns how many turns the loop makes in this time, by its own clock.
     #[track_caller]
     pub(crate) fn turns_in(&self, time: Duration) -> u64 {
-        let (tell, told) = channel();
+        let (sender, log) = channel();
         self.run_on_loop(move |here| {
             let event_loop = here.handle();
             let before = event_loop.metrics().turns;
-            let count = move || tell.send(event_loop.metrics().turns - before);
+            let count = move || sender.send(event_loop.metrics().turns - before);
             drop(here.handle().schedule(time, count).unwrap());
         });
-        told.recv_timeout(TIME_LIMIT).expect("the timer comes")
+        log.recv_timeout(TIME_LIMIT).expect("the timer comes")
     }
 
     /// Fails if the loop spins (L17). A loop with work left, because the kernel reports late, becomes idle
@@ -168,10 +169,10 @@ impl LoopRig {
     /// Attaches a socket whose events are logged.
     #[track_caller]
     pub(crate) fn attach(&self, io: impl Into<Io>, role: Role) -> (Token, EventLog) {
-        let (tell, told) = EventLog::new();
+        let (sender, log) = EventLog::new();
         let io = io.into();
-        let attached = self.run_on_loop(move |here| here.attach(io, role, LogSender(tell)));
-        (attached.expect("a socket can be attached"), told)
+        let attached = self.run_on_loop(move |here| here.attach(io, role, LogSender(sender)));
+        (attached.expect("a socket can be attached"), log)
     }
 
     #[track_caller]
@@ -187,10 +188,10 @@ impl LoopRig {
         interest: Interest,
         act: impl FnMut(&T, &ForeignContext) -> Result<(), Error> + Send + 'static,
     ) -> (ForeignHandle, EventLog) {
-        let (tell, told) = EventLog::new();
-        let watcher = Watcher { tell, act };
+        let (sender, log) = EventLog::new();
+        let watcher = Watcher { sender, act };
         let registered = self.event_loop.register_foreign(foreign(source), interest, watcher);
-        (get(registered), told)
+        (get(registered), log)
     }
 
     /// Shuts the loop down and waits for its end.
@@ -215,8 +216,8 @@ pub(crate) struct EventLog(Receiver<String>);
 
 impl EventLog {
     fn new() -> (Sender<String>, Self) {
-        let (tell, told) = channel();
-        (tell, Self(told))
+        let (sender, log) = channel();
+        (sender, Self(log))
     }
 
     /// Waits for the next event.
@@ -234,11 +235,11 @@ impl EventLog {
     /// Waits for an event that contains these words; returns all events up to it.
     #[track_caller]
     pub(crate) fn until(&self, words: &str) -> Vec<String> {
-        let mut told = vec![self.next()];
-        while !told.last().is_some_and(|last| last.contains(words)) {
-            told.push(self.next());
+        let mut log = vec![self.next()];
+        while !log.last().is_some_and(|last| last.contains(words)) {
+            log.push(self.next());
         }
-        told
+        log
     }
 
     /// Returns the events that have come already.
@@ -269,7 +270,7 @@ impl Reporter for LogSender<Mutex<Sender<String>>> {
 
 /// Logs its calls, and calls `act` when the descriptor is ready.
 struct Watcher<F> {
-    tell: Sender<String>,
+    sender: Sender<String>,
     act: F,
 }
 
@@ -283,12 +284,12 @@ where
         ready: Readiness,
         context: &ForeignContext,
     ) -> Result<(), Error> {
-        let _ = self.tell.send(format!("{ready:?}"));
+        let _ = self.sender.send(format!("{ready:?}"));
         (self.act)(source, context)
     }
 
     fn on_unregistered(&mut self, _: &T, cause: Option<Error>) {
-        let _ = self.tell.send(describe_end(cause));
+        let _ = self.sender.send(describe_end(cause));
     }
 }
 

@@ -28,9 +28,9 @@ impl ProbedServer {
         rig: &LoopRig,
         how: impl FnOnce(ServerBootstrap) -> ServerBootstrap,
     ) -> Self {
-        let (tell, children) = channel();
+        let (sender, children) = channel();
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
-            edit.add_last("probe", Probe::announcing(tell.clone()))?;
+            edit.add_last("probe", Probe::announcing(sender.clone()))?;
             Ok(())
         });
         let server = get(how(server).bind("127.0.0.1:0"));
@@ -96,20 +96,20 @@ impl ProbeLog {
 
 /// A handler that logs its inbound events; it may announce its channel when it becomes active.
 pub(crate) struct Probe {
-    tell: Option<(Sender<(Channel, ProbeLog)>, ProbeLog)>,
+    sender: Option<(Sender<(Channel, ProbeLog)>, ProbeLog)>,
     note: Sender<String>,
 }
 
 impl Probe {
     pub(crate) fn new() -> (Self, ProbeLog) {
         let (note, notes) = channel();
-        (Self { tell: None, note }, ProbeLog(notes))
+        (Self { sender: None, note }, ProbeLog(notes))
     }
 
     /// Creates a probe that sends its channel and its log to the test when the channel is active.
-    pub(crate) fn announcing(tell: Sender<(Channel, ProbeLog)>) -> Self {
+    pub(crate) fn announcing(sender: Sender<(Channel, ProbeLog)>) -> Self {
         let (note, notes) = channel();
-        Self { tell: Some((tell, ProbeLog(notes))), note }
+        Self { sender: Some((sender, ProbeLog(notes))), note }
     }
 
     fn note(&self, what: impl Into<String>) -> HandlerResult {
@@ -120,15 +120,15 @@ impl Probe {
 
 impl Handler for Probe {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        match self.tell.take() {
-            Some((tell, notes)) => drop(tell.send((ctx.channel(), notes))),
+        match self.sender.take() {
+            Some((sender, notes)) => drop(sender.send((ctx.channel(), notes))),
             None => self.note("active")?,
         }
         Ok(())
     }
 
     fn on_registered(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        match self.tell {
+        match self.sender {
             Some(_) => Ok(()),
             None => self.note("registered"),
         }

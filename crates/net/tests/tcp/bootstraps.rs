@@ -210,7 +210,7 @@ fn c12_connections_are_spread_over_the_workers() {
 fn c12_a_connection_with_tcp_fast_open_works_like_any_other() {
     on_every_loop(|rig| {
         let (_server, address) = echo(rig);
-        let (probe, notes) = Probe::new();
+        let (probe, log) = Probe::new();
         let probe = std::sync::Mutex::new(Some(probe));
         let fast = client(rig).socket_option(SocketOption::FastOpenConnect(true)).initialiser(
             move |edit| {
@@ -220,7 +220,7 @@ fn c12_a_connection_with_tcp_fast_open_works_like_any_other() {
         );
         let channel = get(fast.connect(address));
         channel.send(Bytes::from("hello"));
-        assert_eq!(notes.take(3), ["registered", "active", "read hello"]);
+        assert_eq!(log.take(3), ["registered", "active", "read hello"]);
         get(channel.close());
     });
 }
@@ -242,12 +242,12 @@ fn l10_a_shutdown_closes_servers_and_connections_with_writes_in_flight() {
             })
             .collect();
         rig.end();
-        for (n, ((channel, peer, notes), written)) in all.iter_mut().zip(writes).enumerate() {
+        for (n, ((channel, peer, log), written)) in all.iter_mut().zip(writes).enumerate() {
             assert!(channel.closed().is_done() && !channel.is_open());
             assert_eq!(written.join().is_ok(), n % 2 == 0);
             let got = read_to_end(peer);
             assert!(n % 2 == 1 || got == b"last words", "{n}: {} bytes", got.len());
-            assert_eq!(notes.until_removed(), ["inactive", "unregistered", "removed"]);
+            assert_eq!(log.until_removed(), ["inactive", "unregistered", "removed"]);
         }
         assert!(TcpStream::connect(server.address).is_err());
     });

@@ -174,9 +174,9 @@ fn closed(channel: &Channel) -> std::result::Result<(), Error> {
 }
 
 #[track_caller]
-fn assert_served((peer, notes): (&mut impl Write, &ProbeLog)) {
+fn assert_served((peer, log): (&mut impl Write, &ProbeLog)) {
     peer.write_all(b"hello").unwrap();
-    while notes.next() != "read hello" {}
+    while log.next() != "read hello" {}
 }
 
 #[test]
@@ -185,16 +185,16 @@ fn r05_a_driver_panic_over_one_connection_closes_only_that_one() {
         let server = ProbedServer::open(rig, |server| server);
         let (_other, mut other_peer, other_notes) = server.connect();
         for call in ["next_event", "wait"] {
-            let (channel, mut peer, notes) = server.connect();
+            let (channel, mut peer, log) = server.connect();
             fault.arm(call);
             peer.write_all(b"boom").unwrap();
             assert_eq!(closed(&channel).map_err(|error| error.to_string()), Ok(()));
             read_to_end(&mut peer);
-            let told = notes.until_removed().join(", ");
-            assert_cause(rig, &told, call);
+            let events = log.until_removed().join(", ");
+            assert_cause(rig, &events, call);
             assert_served((&mut other_peer, &other_notes));
-            let (_next, mut peer, notes) = server.connect();
-            assert_served((&mut peer, &notes));
+            let (_next, mut peer, log) = server.connect();
+            assert_served((&mut peer, &log));
         }
         assert!(server.listener.is_active());
     });
@@ -218,13 +218,13 @@ fn r05_a_driver_panic_in_a_call_closes_the_channel_of_that_call() {
         let server = ProbedServer::open(rig, |server| server);
         let (_other, mut other_peer, other_notes) = server.connect();
         for (call, act) in acts {
-            let (channel, mut peer, notes) = server.connect();
+            let (channel, mut peer, log) = server.connect();
             fault.arm(call);
             let error = act(&channel).expect("a failure");
             assert!(closed(&channel).is_ok(), "{call}");
             read_to_end(&mut peer);
-            let told = format!("{error}, {}", notes.until_removed().join(", "));
-            assert_cause(rig, &told, call);
+            let events = format!("{error}, {}", log.until_removed().join(", "));
+            assert_cause(rig, &events, call);
             assert_served((&mut other_peer, &other_notes));
         }
         let (channel, mut peer, _) = server.connect();
@@ -235,8 +235,8 @@ fn r05_a_driver_panic_in_a_call_closes_the_channel_of_that_call() {
         let mut refused = std::net::TcpStream::connect(server.address).unwrap();
         read_to_end(&mut refused);
         assert_served((&mut other_peer, &other_notes));
-        let (_next, mut peer, notes) = server.connect();
-        assert_served((&mut peer, &notes));
+        let (_next, mut peer, log) = server.connect();
+        assert_served((&mut peer, &log));
     });
 }
 
@@ -264,17 +264,17 @@ impl Handler for AnswersALot {
 #[test]
 fn r05_a_driver_panic_is_not_blamed_on_the_handler_that_flushes() {
     on_every_rig(|rig, fault| {
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         let server = ServerBootstrap::new(&group(rig), Tcp).child_initialiser(move |edit| {
-            edit.add_last("a lot", AnswersALot(tell.clone()))?;
+            edit.add_last("a lot", AnswersALot(sender.clone()))?;
             Ok(())
         });
         let server = get(server.bind("127.0.0.1:0"));
         fault.arm("write");
         let mut peer = connect_and_send(ip(server.local_address()));
         read_to_end(&mut peer);
-        let told: Vec<_> = (0..3).map_while(|_| told.recv_timeout(TIME_LIMIT).ok()).collect();
-        assert_eq!(told, ["answered", "inactive", "removed"]);
+        let events: Vec<_> = (0..3).map_while(|_| events.recv_timeout(TIME_LIMIT).ok()).collect();
+        assert_eq!(events, ["answered", "inactive", "removed"]);
         let report = rig.report_with("panicked: write");
         assert!(!report.contains("a lot"), "{report}");
         get(server.close());
@@ -303,7 +303,7 @@ fn r05_a_loop_that_dies_fails_its_channels_and_its_group_with_the_cause() {
             let each = ServerBootstrap::new(&group(&rig), Tcp).bind_on_each_loop("127.0.0.1:0");
             let (each, group) = (get(each), group(&rig));
             let all_closed = each.closed();
-            let (channel, mut peer, notes) = server.connect();
+            let (channel, mut peer, log) = server.connect();
             let waiting = server.listener.closed();
             fault.arm_without_token(call);
             peer.write_all(b"boom").unwrap();
@@ -319,7 +319,7 @@ fn r05_a_loop_that_dies_fails_its_channels_and_its_group_with_the_cause() {
             all_closed.wait_timeout(TIME_LIMIT).expect("all channels are closed");
             let outcome = all_closed.join().unwrap();
             assert!(!outcome.is_success(), "{outcome:?}");
-            assert!(notes.until_removed().contains(&"inactive".to_owned()));
+            assert!(log.until_removed().contains(&"inactive".to_owned()));
             read_to_end(&mut peer);
             group.termination().wait_timeout(TIME_LIMIT).expect("the group has terminated");
             died(group.termination().join().unwrap_err());

@@ -65,10 +65,10 @@ fn c12_an_existing_connection_becomes_a_channel() {
     on_every_loop(|rig| {
         let (ours, mut theirs) = pair();
         let (here, there) = (ours.local_addr().unwrap(), ours.peer_addr().unwrap());
-        let (tell, told) = std::sync::mpsc::channel();
+        let (sender, events) = std::sync::mpsc::channel();
         let clients = Bootstrap::new(&group(rig), Tcp).initialiser(move |edit| {
-            let (probe, notes) = Probe::new();
-            let _ = tell.send(notes);
+            let (probe, log) = Probe::new();
+            let _ = sender.send(log);
             edit.add_last("probe", probe)?;
             Ok(())
         });
@@ -77,8 +77,8 @@ fn c12_an_existing_connection_becomes_a_channel() {
         assert!(channel.is_active());
         let addresses = (ip(channel.local_address()), ip(channel.peer_address()));
         assert_eq!(addresses, (here, there));
-        let notes = told.recv_timeout(TIME_LIMIT).unwrap();
-        assert_eq!(notes.take(3), ["registered", "active", "read early"]);
+        let log = events.recv_timeout(TIME_LIMIT).unwrap();
+        assert_eq!(log.take(3), ["registered", "active", "read early"]);
         get(channel.write_and_flush(bytes::Bytes::from_static(b"answer")));
         let mut answer = [0; 6];
         theirs.read_exact(&mut answer).unwrap();

@@ -112,14 +112,14 @@ fn c02_peers_whose_process_is_killed_are_closed() {
                 .spawn()
                 .unwrap();
             let children: Vec<_> = (0..50).map(|_| server.accepted()).collect();
-            for (_, notes) in &children {
-                assert_eq!(notes.next(), "read here");
+            for (_, log) in &children {
+                assert_eq!(log.next(), "read here");
             }
             peers.kill().unwrap();
             peers.wait().unwrap();
-            for (channel, notes) in children {
-                let told = notes.until_removed();
-                assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
+            for (channel, log) in children {
+                let events = log.until_removed();
+                assert_eq!(events[events.len() - 3..], ["inactive", "unregistered", "removed"]);
                 assert!(!channel.is_open());
             }
             rig.assert_not_spinning();

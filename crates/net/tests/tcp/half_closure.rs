@@ -21,14 +21,14 @@ fn half_closable(server: ServerBootstrap) -> ServerBootstrap {
 fn c10_the_peers_half_close_closes_a_connection_without_half_closure() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
         channel.closed().wait_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert_eq!(read_to_end(&mut peer), b"");
-        let told = notes.until_removed();
-        assert_eq!(told[0], "read last");
-        assert_eq!(told[told.len() - 3..], ENDED);
+        let events = log.until_removed();
+        assert_eq!(events[0], "read last");
+        assert_eq!(events[events.len() - 3..], ENDED);
     });
 }
 
@@ -36,10 +36,10 @@ fn c10_the_peers_half_close_closes_a_connection_without_half_closure() {
 fn c10_a_server_answers_after_the_peers_half_close() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, half_closable);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         peer.write_all(b"question").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        while notes.next() != "Input over" {}
+        while log.next() != "Input over" {}
         rig.assert_not_spinning();
         get(channel.write_and_flush(Bytes::from("answer")));
         let mut answer = [0; 6];
@@ -48,7 +48,7 @@ fn c10_a_server_answers_after_the_peers_half_close() {
         assert!(channel.is_active());
         get(channel.shutdown_output());
         assert_eq!(read_to_end(&mut peer), b"");
-        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(log.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
@@ -58,7 +58,7 @@ fn c10_a_shut_output_delivers_flushed_bytes_to_a_peer_that_reads_late() {
         let server = ProbedServer::open(rig, |server| {
             half_closable(server).child_socket_option(SocketOption::SendBuffer(8 * 1024))
         });
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         let body: Vec<u8> = (0..4_000_000_u32).map(|n| n as u8).collect();
         let written = channel.write_and_flush(Bytes::from(body.clone()));
         let held = channel.write(Bytes::from("never flushed"));
@@ -74,9 +74,9 @@ fn c10_a_shut_output_delivers_flushed_bytes_to_a_peer_that_reads_late() {
         assert!(read_to_end(&mut peer) == body);
         get(written);
         get(shut);
-        assert_eq!(notes.next(), "Output over");
+        assert_eq!(log.next(), "Output over");
         peer.write_all(b"thanks").unwrap();
-        assert_eq!(notes.next(), "read thanks");
+        assert_eq!(log.next(), "read thanks");
         assert!(channel.is_active());
     });
 }
@@ -85,20 +85,20 @@ fn c10_a_shut_output_delivers_flushed_bytes_to_a_peer_that_reads_late() {
 fn c10_a_shut_input_reads_nothing_more_and_still_writes() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, half_closable);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         get(channel.shutdown_input());
         get(channel.shutdown_input());
-        assert_eq!(notes.next(), "Input over");
-        peer.write_all(b"nobody listens").unwrap();
+        assert_eq!(log.next(), "Input over");
+        peer.write_all(b"not read").unwrap();
         channel.read();
         rig.assert_not_spinning();
-        assert_eq!(notes.rest(), [""; 0]);
+        assert_eq!(log.rest(), [""; 0]);
         get(channel.write_and_flush(Bytes::from("answer")));
         let mut answer = [0; 6];
         peer.read_exact(&mut answer).unwrap();
         assert_eq!(&answer, b"answer");
         get(channel.shutdown_output());
-        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(log.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
@@ -106,23 +106,23 @@ fn c10_a_shut_input_reads_nothing_more_and_still_writes() {
 fn c10_a_reset_closes_a_half_closed_connection() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, half_closable);
-        let (channel, peer, notes) = server.connect();
+        let (channel, peer, log) = server.connect();
         get(channel.shutdown_output());
-        assert_eq!(notes.next(), "Output over");
+        assert_eq!(log.next(), "Output over");
         rig.assert_not_spinning();
         reset(peer);
-        let told = notes.until_removed();
-        assert_eq!(told[told.len() - 3..], ENDED);
-        assert_eq!(told.iter().filter(|it| it.contains("over")).count(), 0, "{told:?}");
+        let events = log.until_removed();
+        assert_eq!(events[events.len() - 3..], ENDED);
+        assert_eq!(events.iter().filter(|it| it.contains("over")).count(), 0, "{events:?}");
         assert!(!channel.is_open());
 
         // A reset is noticed after the end of the input, too.
-        let (channel, peer, notes) = server.connect();
+        let (channel, peer, log) = server.connect();
         get(channel.shutdown_input());
-        assert_eq!(notes.next(), "Input over");
+        assert_eq!(log.next(), "Input over");
         reset(peer);
-        let told = notes.until_removed();
-        assert_eq!(told[told.len() - 3..], ENDED);
+        let events = log.until_removed();
+        assert_eq!(events[events.len() - 3..], ENDED);
         rig.assert_not_spinning();
     });
 }
@@ -136,7 +136,7 @@ impl RemoteHandler for PassesOn {}
 fn c10_shutdown_output_passes_an_offloaded_handler_after_its_earlier_writes() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, half_closable);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         let threads = EventExecutorGroup::builder().threads(1).build().unwrap();
         let elsewhere = threads.clone();
         get(channel.with_pipeline(move |pipeline| {
@@ -154,11 +154,14 @@ fn c10_shutdown_output_passes_an_offloaded_handler_after_its_earlier_writes() {
         assert_eq!(read_to_end(&mut peer), expected);
         get(shut);
         assert!(late.join().is_err());
-        assert_eq!(notes.next(), "Output over");
+        assert_eq!(log.next(), "Output over");
         peer.write_all(b"heard").unwrap();
-        assert_eq!(notes.next(), "read heard");
+        assert_eq!(log.next(), "read heard");
         drop(peer);
-        let told = notes.until_removed();
-        assert_eq!(told[told.len() - 4..], ["Input over", "inactive", "unregistered", "removed"]);
+        let events = log.until_removed();
+        assert_eq!(
+            events[events.len() - 4..],
+            ["Input over", "inactive", "unregistered", "removed"]
+        );
     });
 }

@@ -21,10 +21,10 @@ fn quiet(server: ServerBootstrap) -> ServerBootstrap {
 fn l17_a_reset_with_reads_off_closes_the_channel_and_does_not_spin() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, quiet);
-        let (channel, peer, notes) = server.connect();
+        let (channel, peer, log) = server.connect();
         reset(peer);
         channel.closed().wait_timeout(TIME_LIMIT).expect("the reset is noticed");
-        assert!(notes.until_removed()[0].starts_with("error "));
+        assert!(log.until_removed()[0].starts_with("error "));
         rig.assert_not_spinning();
     });
 }
@@ -33,16 +33,16 @@ fn l17_a_reset_with_reads_off_closes_the_channel_and_does_not_spin() {
 fn l17_the_peers_end_with_reads_off_is_reported_once_and_does_not_spin() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, quiet);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         peer.write_all(b"last").unwrap();
         drop(peer);
-        assert_eq!(notes.next(), "peer finished");
+        assert_eq!(log.next(), "peer finished");
         rig.assert_not_spinning();
-        assert_eq!(notes.rest(), [""; 0]);
+        assert_eq!(log.rest(), [""; 0]);
         channel.read();
-        assert_eq!(notes.take(2), ["read last", "complete"]);
+        assert_eq!(log.take(2), ["read last", "complete"]);
         channel.read();
-        while notes.next() != "Input over" {}
+        while log.next() != "Input over" {}
         rig.assert_not_spinning();
         assert!(channel.is_active());
         get(channel.close());
@@ -54,15 +54,18 @@ fn l17_the_peers_end_and_a_local_half_close_do_not_spin() {
     on_every_loop(|rig| {
         // The end of the stream was not read, so the channel does not know that both directions are closed.
         let server = ProbedServer::open(rig, quiet);
-        let (channel, peer, notes) = server.connect();
+        let (channel, peer, log) = server.connect();
         peer.shutdown(Shutdown::Write).unwrap();
-        assert_eq!(notes.next(), "peer finished");
+        assert_eq!(log.next(), "peer finished");
         get(channel.shutdown_output());
-        assert_eq!(notes.next(), "Output over");
+        assert_eq!(log.next(), "Output over");
         rig.assert_not_spinning();
         channel.read();
-        let told = notes.until_removed();
-        assert_eq!(told[told.len() - 4..], ["Input over", "inactive", "unregistered", "removed"]);
+        let events = log.until_removed();
+        assert_eq!(
+            events[events.len() - 4..],
+            ["Input over", "inactive", "unregistered", "removed"]
+        );
         rig.assert_not_spinning();
     });
 }
@@ -85,10 +88,10 @@ fn l17_a_socket_that_was_never_connected_does_not_spin() {
 #[test]
 fn l17_a_refused_connect_fails_and_does_not_spin() {
     on_every_loop(|rig| {
-        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let connected = Bootstrap::new(&group(rig), Tcp).connect(nobody);
+        let unused = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let connected = Bootstrap::new(&group(rig), Tcp).connect(unused);
         let error = connected.join().unwrap_err().to_string();
-        assert!(error.starts_with(&format!("cannot connect to {nobody}: ")), "{error}");
+        assert!(error.starts_with(&format!("cannot connect to {unused}: ")), "{error}");
         rig.assert_not_spinning();
         assert_eq!(rig.event_loop.metrics().channels, 0);
         assert_eq!(rig.event_loop.metrics().registrations, 0);

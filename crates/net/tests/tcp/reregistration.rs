@@ -45,18 +45,18 @@ fn c04_read_complete_comes_once_though_the_channel_was_reregistered_in_the_round
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
         for in_read_complete in [false, true] {
-            let (channel, mut peer, notes) = server.connect();
+            let (channel, mut peer, log) = server.connect();
             let add = channel.with_pipeline(move |pipeline| {
                 pipeline.add_first("restless", Reregisters { in_read_complete })
             });
             get(add).unwrap();
             for _ in 0..3 {
                 peer.write_all(b"hello").unwrap();
-                let told = notes.take(4);
-                assert_eq!(told, ["read hello", "complete", "unregistered", "registered"]);
+                let events = log.take(4);
+                assert_eq!(events, ["read hello", "complete", "unregistered", "registered"]);
             }
             rig.assert_not_spinning();
-            assert_eq!(notes.rest(), [""; 0]);
+            assert_eq!(log.rest(), [""; 0]);
         }
     });
 }
@@ -65,25 +65,25 @@ fn c04_read_complete_comes_once_though_the_channel_was_reregistered_in_the_round
 fn c04_a_reregistered_connection_loses_no_bytes() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         for _ in 0..3 {
             get(channel.deregister());
-            assert_eq!(notes.next(), "unregistered");
+            assert_eq!(log.next(), "unregistered");
             peer.write_all(b"meanwhile").unwrap();
             let written = channel.write_and_flush(Bytes::from("later"));
             rig.assert_not_spinning();
-            assert_eq!(notes.rest(), [""; 0]);
+            assert_eq!(log.rest(), [""; 0]);
             assert!(!written.is_done() && channel.is_active() && !channel.is_registered());
             get(channel.register());
-            assert_eq!(notes.take(3), ["registered", "read meanwhile", "complete"]);
+            assert_eq!(log.take(3), ["registered", "read meanwhile", "complete"]);
             get(written);
             let mut later = [0; 5];
             peer.read_exact(&mut later).unwrap();
             assert_eq!(&later, b"later");
         }
         drop(peer);
-        let told = notes.until_removed();
-        assert_eq!(told[told.len() - 3..], ["inactive", "unregistered", "removed"]);
+        let events = log.until_removed();
+        assert_eq!(events[events.len() - 3..], ["inactive", "unregistered", "removed"]);
     });
 }
 
@@ -93,12 +93,12 @@ fn c04_a_pending_write_continues_after_reregistration() {
         let server = ProbedServer::open(rig, |server| {
             server.child_socket_option(SocketOption::SendBuffer(8 * 1024))
         });
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         let body = vec![7; 4_000_000];
         let written = channel.write_and_flush(Bytes::from(body.clone()));
         rig.assert_not_spinning();
         get(channel.deregister());
-        assert_eq!(notes.next(), "unregistered");
+        assert_eq!(log.next(), "unregistered");
         get(channel.register());
         let shut = channel.shutdown_output();
         assert!(read_to_end(&mut peer) == body);
@@ -127,10 +127,10 @@ fn c04_a_deregistered_listener_lets_connections_wait_in_the_backlog() {
 fn c04_a_deregistered_connection_can_be_closed() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         get(channel.deregister());
         get(channel.close());
         assert_eq!(read_to_end(&mut peer), b"");
-        assert_eq!(notes.until_removed(), ["unregistered", "inactive", "removed"]);
+        assert_eq!(log.until_removed(), ["unregistered", "inactive", "removed"]);
     });
 }

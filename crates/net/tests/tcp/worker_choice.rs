@@ -1,4 +1,4 @@
-//! How connections are spread over the workers (E18, C12).
+//! The spread of connections over the workers (E18, C12).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

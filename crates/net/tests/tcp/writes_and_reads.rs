@@ -1,4 +1,4 @@
-//! How a TCP channel writes and reads (C07, C09).
+//! Writes and reads of TCP channels (C07, C09).
 
 use std::io::{Read, Write};
 

@@ -108,13 +108,16 @@ fn c13_several_channels_share_a_port() {
         for peer in &peers {
             peer.send_to(b"for one of you", one.address()).unwrap();
         }
-        let mut heard = (Vec::new(), Vec::new());
-        while heard.0.len() + heard.1.len() < peers.len() {
+        let mut received_by = (Vec::new(), Vec::new());
+        while received_by.0.len() + received_by.1.len() < peers.len() {
             rig.wait_until_asleep();
-            heard.0.extend(one.rest());
-            heard.1.extend(other.rest());
+            received_by.0.extend(one.rest());
+            received_by.1.extend(other.rest());
         }
-        assert!(!heard.0.is_empty() && !heard.1.is_empty(), "each channel has received some");
+        assert!(
+            !received_by.0.is_empty() && !received_by.1.is_empty(),
+            "each channel has received some"
+        );
     });
 }
 

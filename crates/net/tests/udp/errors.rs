@@ -20,17 +20,17 @@ fn too_long() -> Vec<u8> {
 fn c13_a_datagram_that_is_too_long_fails_its_own_write_and_those_around_it_are_sent() {
     on_every_loop(|rig| {
         let (peer, probe) = (peer(), UdpProbe::bound(rig));
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         let bodies = [&b"1"[..], b"2", &too_long(), b"3", &too_long(), &too_long(), b"4"];
         for (n, body) in bodies.into_iter().enumerate() {
             let datagram = Datagram::to(peer.local_addr().unwrap(), body.to_vec());
-            let tell = tell.clone();
+            let sender = sender.clone();
             let written = probe.channel.write(datagram);
-            written.on_complete(move |outcome| tell.send((n, outcome)).unwrap());
+            written.on_complete(move |outcome| sender.send((n, outcome)).unwrap());
         }
         probe.channel.flush();
         for (n, body) in bodies.into_iter().enumerate() {
-            let (which, outcome) = told.recv_timeout(TIME_LIMIT).unwrap();
+            let (which, outcome) = events.recv_timeout(TIME_LIMIT).unwrap();
             assert_eq!(which, n, "in the order of the writes");
             match outcome {
                 Ok(()) => assert!(body.len() == 1),
@@ -41,7 +41,8 @@ fn c13_a_datagram_that_is_too_long_fails_its_own_write_and_those_around_it_are_s
         }
         let all: Vec<_> = (0..4).map(|_| received(&peer).0).collect();
         assert_eq!(all, ["1", "2", "3", "4"]);
-        let errors = probe.rest().into_iter().filter(|told| matches!(told, ProbeEvent::Error(_)));
+        let errors =
+            probe.rest().into_iter().filter(|events| matches!(events, ProbeEvent::Error(_)));
         assert_eq!(errors.count(), 0, "the writer received the error");
         assert_eq!(probe.channel.pending_bytes(), 0);
     });

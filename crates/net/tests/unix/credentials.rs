@@ -35,22 +35,22 @@ impl Handler for QueriesCredentials {
 fn c13_a_handler_queries_the_credentials_of_its_unix_peer() {
     on_every_loop(|rig| {
         let directory = SocketDirectory::new();
-        let (tell, told) = channel();
-        let (of_child, of_client) = (tell.clone(), tell);
+        let (sender, events) = channel();
+        let (of_child, of_client) = (sender.clone(), sender);
         let server = server(rig).child_initialiser(move |edit| {
             edit.add_last("asks", QueriesCredentials(of_child.clone()))?;
             Ok(())
         });
         get(server.bind(UnixAddress::path(directory.path("door"))));
         let _peer = dial(&directory.path("door"));
-        assert_eq!(told.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
+        assert_eq!(events.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
         let client = client(rig).initialiser(move |edit| {
             edit.add_last("asks", QueriesCredentials(of_client.clone()))?;
             Ok(())
         });
         get(client.connect(UnixAddress::path(directory.path("door"))));
         for _ in 0..2 {
-            assert_eq!(told.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
+            assert_eq!(events.recv_timeout(TIME_LIMIT).unwrap(), Ok(own()));
         }
     });
 }
@@ -58,23 +58,23 @@ fn c13_a_handler_queries_the_credentials_of_its_unix_peer() {
 #[test]
 fn c13_peer_credentials_of_other_transports_are_an_error() {
     on_every_loop(|rig| {
-        let (tell, told) = channel();
+        let (sender, events) = channel();
         let clients = |transports: Bootstrap| {
-            let tell = tell.clone();
+            let sender = sender.clone();
             transports.initialiser(move |edit| {
-                edit.add_last("asks", QueriesCredentials(tell.clone()))?;
+                edit.add_last("asks", QueriesCredentials(sender.clone()))?;
                 Ok(())
             })
         };
         let group = group(rig);
         let tcp = get(ServerBootstrap::new(&group, Tcp).bind("127.0.0.1:0"));
         get(clients(Bootstrap::new(&group, Tcp)).connect(tcp.local_address().unwrap()));
-        let error = told.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
+        let error = events.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
         assert_eq!(error, "peer credentials (SO_PEERCRED) are available for Unix sockets only");
         let name = waterwheel_channel::Address::local(format!("credentials {rig:p}"));
         let _local = get(ServerBootstrap::new(&group, local::Local).bind(name.clone()));
         get(clients(Bootstrap::new(&group, local::Local)).connect(name));
-        let error = told.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
+        let error = events.recv_timeout(TIME_LIMIT).unwrap().unwrap_err();
         assert!(error.contains("tell who its peer is"), "{error}");
     });
 }

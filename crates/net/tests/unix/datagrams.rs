@@ -98,8 +98,8 @@ fn c13_a_unix_datagram_to_an_unbound_path_fails_only_its_own_write() {
         let (there, address) = peer(&directory, "there");
         let (bootstrap, _) = datagrams(rig);
         let channel = get(bootstrap.bind(UnixAddress::Unnamed));
-        let nobody = UnixAddress::path(directory.path("nobody"));
-        let lost = channel.write(Datagram::to(nobody, "lost"));
+        let unbound = UnixAddress::path(directory.path("unbound"));
+        let lost = channel.write(Datagram::to(unbound, "lost"));
         let strange = channel.write(Datagram::to(Address::local("x"), "lost"));
         let found = channel.write_and_flush(Datagram::to(address, "found"));
         let error = lost.join().unwrap_err().to_string();
@@ -109,9 +109,9 @@ fn c13_a_unix_datagram_to_an_unbound_path_fails_only_its_own_write() {
         get(found);
         assert_eq!(received(&there), b"found");
         let (bootstrap, _) = datagrams(rig);
-        let nobody = UnixAddress::path(directory.path("nobody"));
-        let error = bootstrap.connect(nobody).join().unwrap_err().to_string();
-        assert!(error.contains("nobody"), "{error}");
+        let unbound = UnixAddress::path(directory.path("unbound"));
+        let error = bootstrap.connect(unbound).join().unwrap_err().to_string();
+        assert!(error.contains("unbound"), "{error}");
     });
 }
 

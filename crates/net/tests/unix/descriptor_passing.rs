@@ -237,11 +237,11 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_adjacent_empty_write(
     on_every_loop(|rig| {
         for is_awaited in [true, false] {
             let (channel, peer, _) = connection(rig, &[]);
-            let (tell, told) = mpsc::channel();
+            let (sender, events) = mpsc::channel();
             get(channel.with_pipeline(move |pipeline| {
                 let done = |at| {
-                    let tell = tell.clone();
-                    Completion::local(move |result| _ = tell.send((at, result.is_ok())))
+                    let sender = sender.clone();
+                    Completion::local(move |result| _ = sender.send((at, result.is_ok())))
                 };
                 let strange = AncillaryMessage::new("lost", vec![Io::new("no descriptor")]);
                 pipeline.write_with(Bytes::new(), done("before"));
@@ -257,7 +257,7 @@ fn c13_an_ancillary_message_that_cannot_be_passed_fails_no_adjacent_empty_write(
             let expected = [("before", true), ("message", false), ("behind", true)];
             let expected = expected.iter().filter(|(at, _)| is_awaited || *at != "message");
             for expected in expected {
-                assert_eq!(told.recv_timeout(TIME_LIMIT), Ok(*expected));
+                assert_eq!(events.recv_timeout(TIME_LIMIT), Ok(*expected));
             }
         }
     });

@@ -114,8 +114,8 @@ impl Handler for Rounds {
 fn k14_one_round_of_reads_brings_few_descriptors() {
     const MESSAGES: usize = 20;
     on_every_loop(|rig| {
-        let (told, rounds) = channel();
-        let (channel, peer) = connection(rig, Rounds(told, 0));
+        let (events, rounds) = channel();
+        let (channel, peer) = connection(rig, Rounds(events, 0));
         channel.set_auto_read(false);
         get(channel.with_pipeline(|_| ()));
         let pipe: OwnedFd = std::io::pipe().unwrap().1.into();

@@ -28,15 +28,15 @@ fn read_to_end(peer: &mut UnixStream) -> Vec<u8> {
 fn c10_a_unix_server_answers_after_the_peers_half_close() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, half_closable);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         peer.write_all(b"question").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        while notes.next() != "Input over" {}
+        while log.next() != "Input over" {}
         rig.assert_not_spinning();
         get(channel.write_and_flush(Bytes::from("answer")));
         get(channel.shutdown_output());
         assert_eq!(read_to_end(&mut peer), b"answer");
-        assert_eq!(notes.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
+        assert_eq!(log.until_removed(), ["Output over", "inactive", "unregistered", "removed"]);
     });
 }
 
@@ -44,11 +44,14 @@ fn c10_a_unix_server_answers_after_the_peers_half_close() {
 fn c10_the_half_close_of_a_unix_peer_closes_a_connection_without_half_closure() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        let (_, mut peer, notes) = server.connect();
+        let (_, mut peer, log) = server.connect();
         peer.write_all(b"last").unwrap();
         peer.shutdown(Shutdown::Write).unwrap();
-        let told = notes.until_removed();
-        assert_eq!((told[0].as_str(), told[told.len() - 1].as_str()), ("read last", "removed"));
+        let events = log.until_removed();
+        assert_eq!(
+            (events[0].as_str(), events[events.len() - 1].as_str()),
+            ("read last", "removed")
+        );
         assert_eq!(read_to_end(&mut peer), b"");
     });
 }
@@ -106,13 +109,13 @@ fn c07_a_file_is_sent_over_a_unix_stream() {
 fn c04_a_reregistered_unix_stream_keeps_its_options() {
     on_every_loop(|rig| {
         let server = ProbedServer::open(rig, |server| server);
-        let (channel, mut peer, notes) = server.connect();
+        let (channel, mut peer, log) = server.connect();
         get(channel.set_option(SocketOption::ReceivePassed(true)));
         get(channel.deregister());
         peer.write_all(b"meanwhile").unwrap();
-        assert_eq!(notes.next(), "unregistered");
+        assert_eq!(log.next(), "unregistered");
         get(channel.register());
-        assert_eq!(notes.take(2), ["registered", "read meanwhile"]);
+        assert_eq!(log.take(2), ["registered", "read meanwhile"]);
         get(channel.write_and_flush(Bytes::from("back")));
         get(channel.close());
         assert_eq!(read_to_end(&mut peer), b"back");
@@ -128,8 +131,8 @@ fn c04_a_deregistered_unix_server_keeps_its_file() {
         let mut peer = UnixStream::connect(&server.path).unwrap();
         peer.write_all(b"early").unwrap();
         get(server.listener.register());
-        let (_, notes) = server.accepted();
-        assert_eq!(notes.next(), "read early");
+        let (_, log) = server.accepted();
+        assert_eq!(log.next(), "read early");
         get(server.listener.deregister());
         get(server.listener.close());
         assert!(!server.path.exists());

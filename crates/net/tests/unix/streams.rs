@@ -23,13 +23,13 @@ fn answers(peer: &mut UnixStream, question: &str) {
 
 /// Connects a client with a probe; returns its channel and its log.
 fn probing(rig: &LoopRig, to: impl Into<Address>) -> (Channel, crate::probe::ProbeLog) {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, events) = std::sync::mpsc::channel();
     let client = client(rig).initialiser(move |edit| {
-        edit.add_last("probe", Probe::announcing(tell.clone()))?;
+        edit.add_last("probe", Probe::announcing(sender.clone()))?;
         Ok(())
     });
     get(client.connect(to.into()));
-    told.recv_timeout(TIME_LIMIT).expect("active in time")
+    events.recv_timeout(TIME_LIMIT).expect("active in time")
 }
 
 #[test]

@@ -50,9 +50,9 @@ impl ProbedServer {
     ) -> Self {
         let directory = SocketDirectory::new();
         let path = directory.path("door");
-        let (tell, children) = channel();
+        let (sender, children) = channel();
         let server = server(rig).child_initialiser(move |edit| {
-            edit.add_last("probe", Probe::announcing(tell.clone()))?;
+            edit.add_last("probe", Probe::announcing(sender.clone()))?;
             Ok(())
         });
         let server = get(how(server).bind(UnixAddress::path(&path)));

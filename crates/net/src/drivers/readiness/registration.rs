@@ -26,7 +26,7 @@ pub(super) struct Registration {
     pub(super) visit: Visit,
 }
 
-/// How a token that is to be visited is marked. It is in at most one list.
+/// The mark of a token that is to be visited. A token is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     None,
@@ -42,7 +42,7 @@ pub(super) struct ReadBuffers<'a> {
     pub(super) datagrams: &'a mut DatagramBuffer,
 }
 
-/// What is registered under a token.
+/// The socket or descriptor that is registered under a token.
 pub(super) enum RegisteredIo {
     Stream(StreamEndpoint),
     /// Boxed: datagram sockets are few, and their endpoint is larger.

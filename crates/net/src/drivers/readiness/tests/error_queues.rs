@@ -1,4 +1,4 @@
-//! Datagram sockets with an error queue that nobody reads, opened outside of the crate (L17, R04).
+//! Datagram sockets with an unread error queue, opened outside of the crate (L17, R04).
 
 use std::net::UdpSocket;
 use std::sync::Mutex;
@@ -20,7 +20,7 @@ use crate::DatagramSocket;
 
 const LONG: Duration = Duration::from_secs(20);
 
-/// How long a loop is observed, and the number of turns that counts as spinning.
+/// The time for which a loop is observed, and the number of turns that counts as spinning.
 const WATCH: Duration = Duration::from_millis(200);
 const SPIN: u64 = 5;
 

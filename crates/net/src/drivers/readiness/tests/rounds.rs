@@ -16,7 +16,7 @@ const OTHER_EVENTS: usize = 5;
 const REPORTS: usize = 3;
 const QUIET_ROUNDS: usize = 4;
 
-/// What a loop does on every event, in the middle of a round.
+/// The reaction of a loop to every event, in the middle of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reaction {
     None,
