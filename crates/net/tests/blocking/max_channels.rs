@@ -112,7 +112,7 @@ fn l13_bind_on_each_loop_is_refused_by_a_group_with_a_loop_per_channel() {
     let bench = Bench::new();
     let server = ServerBootstrap::new(&bench.group, Tcp);
     let error = failure(server.bind_on_each_loop("127.0.0.1:0")).to_string();
-    assert!(error.contains("a loop for each channel"), "{error}");
+    assert!(error.contains("one loop per channel"), "{error}");
 }
 
 /// Cancels the connect, or closes the channel if it has succeeded.

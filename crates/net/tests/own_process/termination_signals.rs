@@ -187,7 +187,7 @@ fn l11_the_first_signal_drains_and_the_process_exits_normally() {
         // Two loops: the order of their lines is not defined.
         let mut said = [process.line(), process.line()];
         said.sort();
-        assert_eq!(said, ["read the answer", "drain begins"]);
+        assert_eq!(said, ["drain begins", "read the answer"]);
         process.expect_line("over");
         assert_eq!(process.status(), Some(0));
     }

@@ -137,7 +137,7 @@ pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
         }
     };
     assert_eq!((error.kind(), file.offset()), (ErrorKind::UnexpectedEof, 10));
-    assert!(error.to_string().contains("was cut"), "{error}");
+    assert!(error.to_string().contains("was truncated"), "{error}");
     assert_eq!(remote.receive(10), &temp_file.contents()[..10]);
 }
 
