@@ -193,7 +193,7 @@ pub(crate) fn wall_clock() -> SystemTime {
     SystemTime::now()
 }
 
-/// Reads CLOCK_MONOTONIC: one system call and one multiplication. `std::time::Instant` takes three times as
+/// Reads CLOCK_MONOTONIC: one clock_gettime call and one multiplication. `std::time::Instant` takes three times as
 /// many instructions for a difference that nothing here needs. The kernel's clock is never zero once a process
 /// runs, which the wake word relies on: zero means "awake".
 fn monotonic_now() -> Nanos {

@@ -65,7 +65,7 @@ pub enum ErrorKind {
     /// A combined future was asked for the first of no futures.
     #[error("the first of an empty set of futures was asked for")]
     NothingToWaitFor,
-    /// The object of the operation, such as a channel, is closed.
+    /// The object of the operation, such as a connection, is closed.
     #[error(transparent)]
     Closed(Box<dyn std::error::Error + Send + Sync>),
     /// An error of the user's own type.

@@ -109,7 +109,8 @@ impl<X: Send + 'static> LoopCore<X> {
         }
         let until = self.next_deadline().min(limit.unwrap_or(Nanos::MAX));
         let has_more_work = || {
-            fence(Ordering::SeqCst); // After the announcement. A thread that changes the answer has a fence before it reads the announcement.
+            // After the announcement. A thread that changes the answer has a fence before it reads the announcement.
+            fence(Ordering::SeqCst);
             has_more_work()
         };
         self.sleep(until, has_more_work, |until| park.park(until)).is_some()

@@ -65,7 +65,8 @@ pub enum TurnOutcome {
     Done,
 }
 
-/// The work of a loop: its turns, and the commands of the layer above. Made and dropped on the loop's thread, so it need not be `Send`.
+/// The work of a loop: its turns, and the commands of the layer above. Made and dropped on the loop's thread,
+/// so it need not be `Send`.
 pub trait LoopWork<X: Send + 'static>: 'static {
     /// Makes one turn.
     fn turn(&mut self, core: &mut LoopCore<X>) -> TurnOutcome;

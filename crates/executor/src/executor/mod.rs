@@ -1,4 +1,11 @@
 //! The handle of an executor, its builder, and the other kinds of executors.
+//!
+//! - `submit`, `schedule`: the methods of the handle that accept tasks and timers.
+//! - `builder`: the properties of an executor. `stats`: its counters. `labelled`: a handle that labels tasks.
+//! - `sender`, `attachment`: for the layer above: commands of its own, and a value attached to an executor.
+//! - `manual`, `manual_loop`: executors that the caller's thread drives.
+//! - `pooled`: executors whose turns run on a shared thread pool.
+//! - `global`, `immediate`: the executor of last resort, and the one that runs tasks on the calling thread.
 
 pub(crate) mod attachment;
 pub(crate) mod builder;

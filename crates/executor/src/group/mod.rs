@@ -1,4 +1,10 @@
 //! Groups of executors (E01, E17).
+//!
+//! - `builder`: the properties of a group and of its children.
+//! - `chooser`: which child gets the next piece of work.
+//! - `shared`: what the handles of a group share, and the membership of a child.
+//! - `children`, `growth`: the list of children, fixed or growing.
+//! - `termination`: completes when all children have terminated.
 
 pub(crate) mod builder;
 pub(crate) mod children;

@@ -9,6 +9,8 @@
 //!                                                                                     Terminated
 //! ```
 //!
+//! `start` starts a loop once, `shutdown` computes quiet period and timeout, `lease` notices the last handle.
+//!
 //! A graceful shutdown of a loop that has not started starts it first, so that tasks can run in the quiet
 //! period. Without a quiet period it shuts the loop down at once.
 //!

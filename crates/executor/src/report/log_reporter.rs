@@ -90,8 +90,8 @@ fn has_subscriber() -> bool {
     dispatcher::get_default(|subscriber| !subscriber.is::<NoSubscriber>())
 }
 
-/// Writes a line if standard error has room for it. Uses one system call, and not the lock of [`io::Stderr`],
-/// which another thread may hold while it waits for room.
+/// Writes a line if poll says that standard error has room for it. One write call carries the whole line. Does
+/// not take the lock of [`io::Stderr`], which another thread may hold while it waits for room.
 fn write_to_stderr(executor: &str, line: &OneLine) -> bool {
     let text = format!("waterwheel: {executor}: {line}\n");
     let stderr = io::stderr();

@@ -1,4 +1,7 @@
 //! Faults that an executor survived and that no caller was waiting for, and who receives them.
+//!
+//! - `guard`: runs user code, catches a panic and reports it.
+//! - `log_reporter`: the default reporter, limited by `rate_limit`.
 
 pub(crate) mod guard;
 pub(crate) mod log_reporter;

@@ -7,6 +7,8 @@
 //!   one thread for all loops ──► the same piece of work for too long ──► or the loop's reporter
 //! ```
 //!
+//! - [`activity_cell`]: what a loop is doing, readable from any thread. [`call_site`]: names of handlers.
+//! - [`loop_status`]: activity, thread and slow work of a loop, shared with its observers.
 //! - [`slow_work`]: what is reported.
 //! - `hold_tracker`: how long the current work has held a loop, and when to report it. A value: time is an
 //!   argument.
