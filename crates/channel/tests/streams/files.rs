@@ -129,7 +129,10 @@ fn c07_a_truncated_file_fails_its_write_and_closes_the_channel() {
             assert_eq!((arrived.len(), fixture.write_outcomes()), (sent, vec![(1, false)]));
             assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
             let said = written.join().unwrap_err().to_string();
-            let place = format!("it ends before {cut}, {} bytes are missing", 5000 - cut);
+            let place = format!(
+                "it ends at or before {cut}, {} bytes of the region are missing",
+                5000 - cut
+            );
             assert!(said.contains("waterwheel-temp-file") && said.contains(&place), "{said}");
         });
     }

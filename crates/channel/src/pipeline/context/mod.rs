@@ -34,12 +34,14 @@ use crate::payload::Credentials;
 ///
 /// `fire_…` sends an inbound event from here to the handlers behind this one, toward the tail. The
 /// plain verbs (`write`, `flush`, `close`, …) send an outbound event to the handlers before this one,
-/// toward the transport. Both are plain calls: they return when those handlers have returned.
+/// toward the transport. Both are plain calls: they return when those handlers have returned, or at once
+/// if the event has to be queued because the next handler is running (rule 2 of `docs/PIPELINE.md`).
 ///
 /// A `Ctx` cannot be kept beyond the call; [`to_local`](Self::to_local) returns one that can.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     core: &'a Rc<ChannelCore>,
+    /// The index of the handler's slot.
     at: u32,
 }
 
@@ -57,6 +59,7 @@ impl<'a> Ctx<'a> {
         self.at
     }
 
+    /// Sends an event from this handler's slot.
     #[inline(always)]
     fn send(&self, event: impl Event) {
         self.core.send_from(self.at, event);
@@ -269,8 +272,7 @@ impl<'a> Ctx<'a> {
         let failed =
             if event == Events::ERROR { Err(error) } else { handler.on_error(self, error) };
         if let Err(error) = failed {
-            self.core
-                .report_handler_failure(&format!("the error method of `{}`", self.name()), &error);
+            self.core.report_handler_failure(&format!("`on_error` of `{}`", self.name()), &error);
         }
     }
 

@@ -170,7 +170,7 @@ impl ChannelCore {
             let before = backlog.writes();
             let Some(queued) = backlog.pop() else { return };
             self.release_queued(queued.bytes, before, backlog.writes());
-            // Each guarded on its own: a destructor that panics does not affect the other events.
+            // Panics are caught one by one: a destructor that panics does not affect the other events.
             let _ = catch_user_panic(UserCode::Destructor, "message", || {
                 queued.event.fail(self, &error)
             });

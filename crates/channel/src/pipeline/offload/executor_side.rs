@@ -173,11 +173,11 @@ impl OffloadLink {
     }
 
     pub(super) fn drop_catching_panic<T>(&self, value: T) {
-        self.run_guarded(|| drop(value));
+        self.run_catching_panic(|| drop(value));
     }
 
     /// Calls `f`, which runs destructors of user code; a panic is caught and reported.
-    pub(super) fn run_guarded(&self, f: impl FnOnce()) {
+    pub(super) fn run_catching_panic(&self, f: impl FnOnce()) {
         let origin = Origin::labelled(self.type_name());
         // `run_as` reports a panic.
         let _ = run_as(UserCode::Destructor, origin, f);

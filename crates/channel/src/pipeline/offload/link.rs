@@ -59,17 +59,21 @@ pub(super) struct LinkOwner {
 pub(crate) enum HandlerCommand {
     /// Build the handler and call its `on_added`.
     Added,
+    /// Call the method for this event.
     Event(RemoteEvent),
     /// Send the marker back: all earlier commands have been run then.
     Marker,
+    /// Call `on_removed` and drop the handler.
     Removed,
 }
 
 /// A message from the handler, or from its executor, to the loop.
 pub(crate) enum Emission {
+    /// The event continues from the handler's slot.
     Event(RemoteEvent),
     /// The result of an operation whose completion stayed on the loop, under this number.
     Complete(u64, Result<(), Error>),
+    /// The marker has passed the handler.
     Marker,
     /// The handler is gone, and runs no more commands.
     Exited(HandlerExit),
@@ -168,7 +172,7 @@ impl OffloadLink {
         self.send_command(HandlerCommand::Removed);
     }
 
-    /// Drops the remaining commands, which nobody will run. Each is guarded on its own: a destructor that panics does
+    /// Drops the remaining commands, which will not be run. Panics are caught one by one: a destructor that panics does
     /// not affect the others.
     pub(super) fn drop_commands(&self) {
         *self.exit() = None;
@@ -216,6 +220,7 @@ impl OffloadLink {
         }
     }
 
+    /// Takes the next emission. On the loop.
     pub(super) fn next_emission(&self) -> Option<Emission> {
         self.emissions.pop()
     }
@@ -241,8 +246,8 @@ impl OffloadLink {
     /// Closes the queue of emissions, because the channel or its loop is gone.
     pub(crate) fn close_emissions(&self) {
         for emission in self.emissions.close() {
-            // Each guarded on its own: a destructor that panics affects neither the others nor the commands.
-            self.run_guarded(|| self.discard_emission(emission));
+            // Panics are caught one by one: a destructor that panics affects neither the others nor the commands.
+            self.run_catching_panic(|| self.discard_emission(emission));
         }
         if self.exit().is_some() {
             self.drop_commands();
@@ -271,7 +276,7 @@ impl OffloadLink {
     /// Reports an error that `on_error` returned.
     pub(super) fn report_error_method(&self, result: HandlerResult) {
         if let Err(error) = result {
-            self.report(&format!("the error method of `{}`", self.name()), &error);
+            self.report(&format!("`on_error` of `{}`", self.name()), &error);
         }
     }
 
@@ -283,6 +288,7 @@ impl OffloadLink {
         done.fail(error);
     }
 
+    /// Reports an error that no completion received, with a throttle.
     fn report(&self, failed: &str, error: &Error) {
         if let Some(count) = self.failures.record() {
             let channel = &self.owner.shared;

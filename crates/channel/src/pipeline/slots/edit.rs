@@ -57,7 +57,9 @@ pub struct Edit<'a> {
 /// the pipeline, too.
 #[derive(Clone, Copy, Debug)]
 enum EditChange {
+    /// The handler of this slot was added.
     Added(SlotId),
+    /// The handler of this slot is to be removed.
     Removed(SlotId),
 }
 
@@ -281,6 +283,7 @@ impl<'a> Edit<'a> {
         id
     }
 
+    /// Checks the types, then applies the changes in order. Returns the first error of an `on_added`.
     fn commit(mut self) -> Result<(), PipelineError> {
         self.core.check_types()?;
         let mut outcome = Ok(());

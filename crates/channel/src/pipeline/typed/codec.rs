@@ -268,7 +268,7 @@ impl<D: Decoder> Decode<D> {
     #[cold]
     fn fail<O: Emit<D::Out>>(&mut self, error: Error, unread: Bytes, out: &mut O) {
         self.has_failed = true;
-        // Requests no further read: it would be dropped. The handler that receives the error decides.
+        // No further read is requested: its bytes would be dropped. The handler that receives the error decides.
         self.round_had_bytes = false;
         out.ctx().fire_error(error);
         if out.ctx().is_removed() {

@@ -145,7 +145,7 @@ fn c05_rule_10_an_error_in_the_error_method_is_reported() {
     fixture.write_inbound(text("x"));
     assert_eq!(fixture.log.take()[..2], ["app on_read x", "app on_error first"]);
     let id = fixture.channel().id();
-    let report = format!("channel {id}: the error method of `app` failed, 1 so far: second");
+    let report = format!("channel {id}: `on_error` of `app` failed, 1 so far: second");
     assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![report]));
     assert!(fixture.channel().is_open());
 }
