@@ -1,8 +1,8 @@
 //! Verifies that a decoder returns the same messages however its input is split (O04).
 //!
-//! A network splits a stream anywhere. So the same bytes are fed to new decoders, each in its own pipeline: all at once,
-//! message by message, byte by byte, and in two pieces split at every position; each time followed by the end of the
-//! stream. The output has to be the same every time.
+//! A network splits a stream anywhere. So the same bytes are fed to new decoders, each in its own pipeline: all at
+//! once, message by message, byte by byte, and in two pieces split at every position; each time followed by the end of
+//! the stream. The output has to be the same every time.
 //!
 //! ```
 //! use bytes::{Buf, Bytes};
@@ -126,7 +126,8 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
     /// Feeds the input in every way.
     ///
     /// # Panics
-    /// If the decoder returns other messages than expected: the panic message says how it was fed, and what it returned.
+    /// If the decoder returns other messages than expected: the panic message says how it was fed, and what it
+    /// returned.
     #[track_caller]
     pub fn verify(&self) {
         if let Err(wrong) = self.check() {

@@ -106,8 +106,8 @@ macro_rules! forwarded {
         $(&self: fn $read:ident($($read_arg:ident: $read_type:ty),*) $(-> $read_result:ty)?;)*
         $(&mut self: fn $write:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*
     ) => {
-        /// A driver that wraps another one. Every method but the first two forwards to the inner driver. See [`Driver`] for
-        /// what each method does, and the [module's documentation](self) for an example.
+        /// A driver that wraps another one. Every method but the first two forwards to the inner driver. See [`Driver`]
+        /// for what each method does, and the [module's documentation](self) for an example.
         pub trait DriverWrapper: Send {
             /// Returns the inner driver.
             fn inner(&self) -> &dyn Driver;

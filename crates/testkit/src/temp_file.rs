@@ -22,7 +22,8 @@ pub struct TempFile {
 }
 
 impl TempFile {
-    /// Creates a file of `len` bytes whose contents repeat only every 251 bytes, so that blocks of a power of two differ.
+    /// Creates a file of `len` bytes whose contents repeat only every 251 bytes, so that blocks of a power of two
+    /// differ.
     ///
     /// # Panics
     /// If the file cannot be written.

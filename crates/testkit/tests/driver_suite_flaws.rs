@@ -60,14 +60,14 @@ type Test = fn(&dyn Fixture);
 /// Every flaw with tests that must notice it.
 const NOTICED: &[(Flaw, &[Test])] = &[
     (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
-    (Flaw::DoesNotLook, &[waiting::l02_a_wait_whose_time_has_come_only_looks]),
+    (Flaw::DoesNotLook, &[waiting::l02_a_wait_with_a_past_deadline_does_not_block]),
     (Flaw::NeverWaits, &[no_spinning::l17_idle_registrations_do_not_spin]),
     (
         Flaw::ForgetsTheWaker,
         &[
             waiting::l02_an_unpark_ends_the_next_wait_and_no_other,
             waiting::l02_many_unparks_end_one_wait,
-            waiting::l02_a_wake_and_an_event_do_not_hide_each_other,
+            waiting::l02_a_wake_and_an_event_are_both_reported,
             rebuilding::l06_the_waker_survives_a_rebuild,
         ],
     ),
@@ -105,39 +105,45 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         Flaw::ReadsAsItLikes,
         &[
             reading::l05_a_plan_bounds_a_round,
-            reading::l05_a_flooding_peer_cannot_keep_a_round_going,
+            reading::l05_a_flooding_peer_cannot_prolong_a_round,
             connections::l05_a_listener_accepts_as_planned,
         ],
     ),
-    (Flaw::SaysTheEndTwice, &[reading::l05_eof_comes_once_and_last]),
+    (Flaw::SaysTheEndTwice, &[reading::l05_eof_is_delivered_once_and_last]),
     (
         Flaw::TurnsTheRoundAround,
         &[
-            reading::l05_eof_comes_once_and_last,
-            connections::l05_connected_comes_before_read,
-            writing::l05_wrote_comes_before_read,
+            reading::l05_eof_is_delivered_once_and_last,
+            connections::l05_connected_is_delivered_before_read,
+            writing::l05_wrote_is_delivered_before_read,
         ],
     ),
     (Flaw::ClaimsTooLittle, &[writing::l05_what_is_written_arrives_in_order]),
-    (Flaw::ClaimsTooMuch, &[writing::l05_a_write_without_room_is_pending_until_there_is]),
+    (Flaw::ClaimsTooMuch, &[writing::l05_a_write_without_room_is_pending_until_there_is_room]),
     (
         Flaw::SpeaksOfTheDead,
         &[
-            registrations::l07_streams_detached_by_the_first_event_say_nothing,
-            registrations::l07_foreign_descriptors_detached_by_the_first_event_say_nothing,
-            registrations::l07_a_successor_does_not_inherit_events,
+            registrations::l07_streams_detached_at_the_first_event_have_no_events,
+            registrations::l07_foreign_descriptors_detached_at_the_first_event_have_no_events,
+            registrations::l07_a_registration_does_not_inherit_events_of_its_predecessor,
         ],
     ),
-    (Flaw::SaysDetachedTwice, &[registrations::l07_a_detach_is_done_or_one_detached_follows]),
+    (
+        Flaw::SaysDetachedTwice,
+        &[registrations::l07_a_detach_is_done_at_once_or_followed_by_one_detached],
+    ),
     (
         Flaw::NeverSaysDetached,
         &[
-            registrations::l07_a_detach_is_done_or_one_detached_follows,
-            registrations::l07_a_pending_write_dies_with_its_registration,
-            rebuilding::l06_a_rebuild_does_not_bring_back_what_was_detached,
+            registrations::l07_a_detach_is_done_at_once_or_followed_by_one_detached,
+            registrations::l07_a_detach_ends_a_pending_write,
+            rebuilding::l06_a_rebuild_does_not_restore_detached_registrations,
         ],
     ),
-    (Flaw::KeepsWhatItRefuses, &[registrations::l07_a_failed_attach_leaves_nothing]),
+    (
+        Flaw::KeepsWhatItRefuses,
+        &[registrations::l07_a_failed_attach_returns_the_socket_and_leaves_the_token_free],
+    ),
     (
         Flaw::TakesUnknownTokens,
         &[
@@ -145,10 +151,13 @@ const NOTICED: &[(Flaw, &[Test])] = &[
             foreign::l08_foreign_descriptors_and_streams_are_not_mixed_up,
         ],
     ),
-    (Flaw::SpeaksOnceOfReadiness, &[foreign::l08_readiness_is_told_as_long_as_it_lasts]),
-    (Flaw::TakesNoInterestForSome, &[foreign::l08_an_interest_in_nothing_is_an_error]),
+    (
+        Flaw::SpeaksOnceOfReadiness,
+        &[foreign::l08_readiness_is_reported_in_every_round_while_it_lasts],
+    ),
+    (Flaw::TakesNoInterestForSome, &[foreign::l08_an_empty_interest_is_an_error]),
     (Flaw::KeepsTheOldInterest, &[foreign::l08_the_interest_can_be_changed]),
-    (Flaw::HidesHangUps, &[foreign::l08_a_hang_up_is_told_whatever_the_interest_is]),
+    (Flaw::HidesHangUps, &[foreign::l08_a_hang_up_is_reported_for_every_interest]),
     (Flaw::LosesTheRoundInARebuild, &[rebuilding::l06_a_rebuild_loses_no_event]),
     (
         Flaw::LosesReadsInARebuild,
@@ -164,8 +173,8 @@ const NOTICED: &[(Flaw, &[Test])] = &[
     (
         Flaw::SaysRoomTwice,
         &[
-            no_spinning::l17_room_is_told_once,
-            writing::l05_a_write_without_room_is_pending_until_there_is,
+            no_spinning::l17_a_pending_write_gets_wrote_once,
+            writing::l05_a_write_without_room_is_pending_until_there_is_room,
         ],
     ),
     (

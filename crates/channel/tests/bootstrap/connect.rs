@@ -12,7 +12,7 @@ use waterwheel_channel::{
     HandlerResult, NewChannel, Pipeline, Resolver, Stream,
 };
 use waterwheel_executor::{Error, Promise, PromiseFuture};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 use waterwheel_testkit::manual::{ClockMode, Manual, ManualSockets, Peer, PendingConnect};
 
 use crate::support::{
@@ -479,7 +479,7 @@ impl Resolver for PanickingResolver {
         if self.0 {
             found.set_success(addresses(1));
         }
-        blow("no such book");
+        panic_quietly("no such book");
     }
 }
 

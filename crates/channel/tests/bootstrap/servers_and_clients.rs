@@ -11,7 +11,7 @@ use waterwheel_channel::{
     HandlerResult, Msg, ServerBootstrap, local,
 };
 use waterwheel_executor::Error;
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 use waterwheel_testkit::manual::{ClockMode, Manual};
 
 use crate::support::{BootstrapFixture, PATIENCE, failure, over_both_drivers};
@@ -131,7 +131,7 @@ fn c12_a_failing_initialiser_fails_the_future_and_makes_no_socket() {
             [failure(connected), failure(bound)]
         };
         assert_eq!(failing(|| Err(Error::new("no key"))), ["no key", "no key"]);
-        for message in failing(|| blow("no luck")) {
+        for message in failing(|| panic_quietly("no luck")) {
             assert!(message.contains("no luck"), "{message}");
         }
     });
@@ -144,7 +144,7 @@ fn c12_a_failing_initialiser_of_a_child_closes_it_and_is_reported() {
         let server = fixture.server().child_initialiser(move |_| {
             match made.fetch_add(1, Ordering::Relaxed) {
                 0 => Err(Error::new("no key")),
-                1 => blow("no luck"),
+                1 => panic_quietly("no luck"),
                 _ => Ok(()),
             }
         });
@@ -350,7 +350,7 @@ struct PanickingAddress;
 
 impl From<PanickingAddress> for waterwheel_channel::AddressSpec {
     fn from(_: PanickingAddress) -> Self {
-        blow("no such place");
+        panic_quietly("no such place");
     }
 }
 

@@ -8,7 +8,7 @@ use waterwheel_channel::{
     Address, Channel, ChannelGroup, ChannelOptions, Completion, ServerBootstrap, WaterMarks,
     matchers,
 };
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::support::{LocalFixture, Log, RecordingHandler, fresh_name, shut_down, threaded_group};
 
@@ -245,7 +245,8 @@ fn c14_a_matcher_that_panics_writes_to_no_channel() {
     LocalFixture::on_one_and_two_loops(|fixture| {
         let log = Log::default();
         let (group, members) = group_with_members(fixture, &log, 3);
-        let bad = |channel: &Channel| if *channel == members[2] { blow("no") } else { true };
+        let bad =
+            |channel: &Channel| if *channel == members[2] { panic_quietly("no") } else { true };
         let on_one_and_two_loops =
             |channel: &Channel| if bad(channel) { text("x") } else { text("y") };
         let caught = catch_unwind(AssertUnwindSafe(|| group.matching(bad).send(text("x"))));

@@ -12,7 +12,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::InvalidShutdown;
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 use waterwheel_testkit::manual::Manual;
 
 use crate::support::{
@@ -261,7 +261,7 @@ fn l11_a_handler_that_panics_at_the_drain_event_closes_its_own_channel_only() {
     let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let told = Arc::new(AtomicUsize::new(0));
     let counted = told.clone();
-    let boom = fixture.connected(RecordsDrain::then(&log, |_| blow("told")));
+    let boom = fixture.connected(RecordsDrain::then(&log, |_| panic_quietly("told")));
     let counting = RecordsDrain::then(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
     let other = fixture.connected(counting);
     let hold = other.hold();

@@ -232,7 +232,7 @@ fn l11_no_release_of_a_guard_is_lost() {
         let drained = bench.event_loop().drain(long_deadline());
         ready.wait();
         begin.store(round + 1, Ordering::Release);
-        while bench.hand.turn(None) {}
+        while bench.manual.turn(None) {}
         assert_eq!(outcome_of(&drained), Some(Drained::Complete), "round {round}");
     }
     drop(give);

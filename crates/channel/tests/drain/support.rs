@@ -52,16 +52,16 @@ impl DrainFixture {
 
     /// Runs until the loop is idle.
     pub(crate) fn run(&mut self) {
-        while !self.bench.hand.is_terminated() {
+        while !self.bench.manual.is_terminated() {
             self.bench.turn();
-            if self.bench.hand.is_idle() {
+            if self.bench.manual.is_idle() {
                 return;
             }
         }
     }
 
     pub(crate) fn is_terminated(&self) -> bool {
-        self.bench.hand.is_terminated()
+        self.bench.manual.is_terminated()
     }
 
     /// Moves the clock and runs what is due.

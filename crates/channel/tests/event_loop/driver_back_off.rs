@@ -80,7 +80,7 @@ fn l03_tasks_timers_and_futures_are_served_in_a_pause() {
     assert_eq!(bench.waits(), waits, "the pause lasted all the while");
     let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.turns(2);
-    assert!(bench.hand.is_terminated(), "and a shutdown is");
+    assert!(bench.manual.is_terminated(), "and a shutdown is");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn l06_pauses_between_repeated_rebuilds_double() {
     let mut pauses = Vec::new();
     for storm in 1..=5 {
         for _ in 0..3 {
-            bench.hand.turn(Some(PATIENCE));
+            bench.manual.turn(Some(PATIENCE));
         }
         assert_eq!(bench.faults.calls(DriverCall::Rebuild), storm);
         let before = manual.clock().now();

@@ -33,7 +33,7 @@ fn o01_every_counter_moves_as_described() {
     assert_eq!(bench.metrics(), expected);
 
     // A wait that ends at its timeout.
-    bench.hand.turn(Some(millis(4)));
+    bench.manual.turn(Some(millis(4)));
     expected.turns += 1;
     expected.lag[0] += 1;
     expected.time_waiting += millis(4);
@@ -49,7 +49,7 @@ fn o01_every_counter_moves_as_described() {
     let foreign = Foreign::new(Arc::new(()), end);
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     source.set_ready(Readiness::READABLE);
-    bench.hand.turn(Some(PATIENCE));
+    bench.manual.turn(Some(PATIENCE));
     source.clear();
     expected.turns += 1;
     expected.wake_ups_by_io += 1;
@@ -88,7 +88,7 @@ fn o01_every_counter_moves_as_described() {
     expected.lag[0] += 1;
     expected.timers = 1;
     assert_eq!(bench.metrics(), expected);
-    bench.hand.turn(None);
+    bench.manual.turn(None);
     assert!(rang.is_done());
     expected.turns += 1;
     expected.wake_ups_by_timer += 1;
@@ -101,7 +101,7 @@ fn o01_every_counter_moves_as_described() {
     // Five early returns, then a wait that fails.
     bench.faults.return_early(EarlyReturns::Next(5));
     for _ in 0..5 {
-        bench.hand.turn(Some(PATIENCE));
+        bench.manual.turn(Some(PATIENCE));
     }
     expected.turns += 5;
     expected.lag[0] += 5;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use waterwheel_channel::driver::{Driver, OpenDriver, WaitSummary};
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 /// Opens drivers whose next wait panics once the switch is set.
 pub(crate) struct PanickingDriverFactory<O> {
@@ -59,7 +59,7 @@ impl DriverWrapper for PanickingDriver {
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         if self.switch.0.swap(false, Ordering::SeqCst) {
-            blow("doom");
+            panic_quietly("doom");
         }
         self.inner.wait(until)
     }

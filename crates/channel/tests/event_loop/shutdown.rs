@@ -84,11 +84,11 @@ fn l10_a_shutdown_waits_for_operations_in_flight() {
     bench.turns(5);
     manual.advance(timeout - Duration::from_nanos(1));
     bench.turns(5);
-    assert!(!bench.hand.is_terminated() && !source.is_closed() && log.taken().is_empty());
+    assert!(!bench.manual.is_terminated() && !source.is_closed() && log.taken().is_empty());
     manual.release();
     bench.turns(3);
     assert_eq!(log.taken(), [UNREGISTERED_LINE]);
-    assert!(bench.hand.is_terminated() && source.is_closed());
+    assert!(bench.manual.is_terminated() && source.is_closed());
 }
 
 #[test]
@@ -101,10 +101,10 @@ fn l10_the_timeout_bounds_the_wait_for_operations_in_flight() {
     let timeout = Duration::from_secs(10);
     let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, timeout).unwrap();
     bench.turns(5);
-    assert!(!bench.hand.is_terminated());
+    assert!(!bench.manual.is_terminated());
     manual.advance(timeout);
     bench.turns(2);
-    assert!(bench.hand.is_terminated());
+    assert!(bench.manual.is_terminated());
     assert_eq!(log.taken(), [UNREGISTERED_LINE], "the driver went first, and took it along");
 }
 
@@ -116,7 +116,7 @@ fn l10_without_anything_in_flight_a_shutdown_is_quick() {
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
     bench.turns(2);
-    assert!(bench.hand.is_terminated());
+    assert!(bench.manual.is_terminated());
     assert_eq!(log.taken(), [UNREGISTERED_LINE]);
 }
 

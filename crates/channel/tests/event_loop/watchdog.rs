@@ -14,7 +14,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, EventExecutorGroup, SlowWork, UserCode, Watchdog};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::loop_suite::{Bench, blow};
+use waterwheel_testkit::loop_suite::{Bench, panic_quietly};
 use waterwheel_testkit::manual::Manual;
 use waterwheel_testkit::recorder::{HandlerMethod, Log};
 
@@ -197,7 +197,10 @@ fn o02_a_watched_handler_that_panics_is_no_longer_shown_as_running() {
     let log = Log::new();
     let make = |edit: &mut Edit<'_>| {
         edit.add_last("first", log.recorder())?;
-        edit.add_last("broken", log.recorder().at(HandlerMethod::Read, |_| blow("broken")))?;
+        edit.add_last(
+            "broken",
+            log.recorder().at(HandlerMethod::Read, |_| panic_quietly("broken")),
+        )?;
         Ok(())
     };
     let mut channel = builder.build(make).unwrap();

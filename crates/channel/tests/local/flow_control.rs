@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use waterwheel_channel::local::{self as transport, QUEUED_BYTES, QUEUED_MESSAGES};
 use waterwheel_channel::{Channel, ChannelOptions, Completion, Message};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::support::{LocalFixture, Log, RecordingHandler};
 
@@ -220,7 +220,7 @@ fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels(
     impl Message for PanicsWhenDropped {}
     impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
-            blow("a destructor");
+            panic_quietly("a destructor");
         }
     }
     LocalFixture::on_one_and_two_loops(|fixture| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use waterwheel_channel::driver::TaskOnly;
 use waterwheel_channel::{ChannelOptions, EventLoopGroup, NewChannel, local as transport};
 use waterwheel_executor::Error;
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::support::{LocalFixture, Log, PATIENCE, RecordingHandler, shut_down, threaded_group};
 
@@ -155,7 +155,7 @@ fn l01_an_initialiser_that_panics_closes_the_channel_and_fails_the_future() {
         let log = Log::default();
         let (one, other) = transport::pair();
         let b = fixture.register(1, other, RecordingHandler::new("b", &log));
-        let one = one.initialiser(|_| blow("no such user"));
+        let one = one.initialiser(|_| panic_quietly("no such user"));
         let registered = fixture.event_loop(0).register(one);
         let error = fixture.outcome(registered).unwrap_err();
         assert!(error.to_string().contains("no such user"), "{error}");

@@ -56,7 +56,7 @@ impl LocalFixture {
 
     /// Turns every loop once.
     pub(crate) fn turn(&mut self) {
-        for bench in self.benches.iter_mut().filter(|bench| !bench.hand.is_terminated()) {
+        for bench in self.benches.iter_mut().filter(|bench| !bench.manual.is_terminated()) {
             bench.turn();
         }
     }
@@ -65,7 +65,7 @@ impl LocalFixture {
     pub(crate) fn run(&mut self) {
         for _ in 0..1_000_000 {
             self.turn();
-            if self.benches.iter().all(|bench| bench.hand.is_idle()) {
+            if self.benches.iter().all(|bench| bench.manual.is_idle()) {
                 return;
             }
         }

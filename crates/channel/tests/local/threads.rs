@@ -151,7 +151,7 @@ fn c08_a_peer_that_does_not_read_is_not_woken() {
         // Only the first message finds the wake-up request that the peer left at its last read.
         fixture.on(0, |_| a.send("1".to_owned()));
         fixture.bench(0).here(|_| a.send("2".to_owned()));
-        assert!(fixture.bench(1).hand.is_idle());
+        assert!(fixture.bench(1).manual.is_idle());
         assert_eq!(log.of("b")[3..], [""; 0]);
     });
 }

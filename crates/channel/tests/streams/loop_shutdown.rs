@@ -38,11 +38,11 @@ fn l10_a_shutdown_waits_for_writes_in_flight() {
     fixture.bench.turns(5);
     manual.advance(TIMEOUT - Duration::from_nanos(1));
     fixture.bench.turns(5);
-    assert!(!fixture.bench.hand.is_terminated() && !fixture.channel.closed().is_done());
+    assert!(!fixture.bench.manual.is_terminated() && !fixture.channel.closed().is_done());
     assert!(!fixture.channel.is_open(), "the channel is closed for its users from the start");
     manual.release();
     fixture.bench.turns(6);
-    assert!(fixture.bench.hand.is_terminated() && fixture.channel.closed().is_done());
+    assert!(fixture.bench.manual.is_terminated() && fixture.channel.closed().is_done());
     assert_eq!(fixture.peer.received(), "first second");
     assert_eq!(fixture.write_outcomes(), [(0, true), (1, true)]);
     assert_eq!(fixture.take_log(), CLOSING_EVENTS);
@@ -58,11 +58,11 @@ fn l10_the_timeout_bounds_the_wait_for_writes_in_flight() {
     fixture.write(0, "never", true);
     shut_down(&fixture);
     fixture.bench.turns(5);
-    assert!(!fixture.bench.hand.is_terminated());
+    assert!(!fixture.bench.manual.is_terminated());
     manual.advance(TIMEOUT);
     fixture.bench.turns(2);
     assert!(
-        fixture.bench.hand.is_terminated()
+        fixture.bench.manual.is_terminated()
             && fixture.channel.closed().is_done()
             && fixture.peer.is_closed()
     );
@@ -100,7 +100,7 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
         // With a quiet period: the loop continues, its channels are closed.
         drop(event_loop.shutdown_gracefully(TIMEOUT / 2, TIMEOUT).unwrap());
         fixture.bench.turns(4);
-        assert!(!fixture.bench.hand.is_terminated());
+        assert!(!fixture.bench.manual.is_terminated());
         assert_eq!(
             (fixture.take_log(), write_outcomes.load(Ordering::Relaxed)),
             (CLOSING_EVENTS.map(Into::into).into(), 1)

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_channel::{Channel, Ctx, Handler, HandlerResult, Msg, NewChannel, Stream};
-use waterwheel_testkit::loop_suite::{Bench, blow};
+use waterwheel_testkit::loop_suite::{Bench, panic_quietly};
 use waterwheel_testkit::manual::{Manual, Peer};
 
 use crate::support::over_both_drivers;
@@ -25,7 +25,7 @@ impl Drop for PanicsWhenDropped {
         if let Some(channel) = self.0.take() {
             drop(channel.write_and_flush(Bytes::from("wish")));
         }
-        blow("a bomb");
+        panic_quietly("a bomb");
     }
 }
 
@@ -86,7 +86,7 @@ impl ThreeChannels {
         for _ in 0..1000 {
             self.bench.turn();
             let now = self.manual.counts().events;
-            quiet = if now == events && self.bench.hand.is_idle() { quiet + 1 } else { 0 };
+            quiet = if now == events && self.bench.manual.is_idle() { quiet + 1 } else { 0 };
             events = now;
             if quiet == 3 {
                 let text = |bytes: Bytes| String::from_utf8(bytes.into()).unwrap();
@@ -109,7 +109,7 @@ fn c05_rule_11_a_handler_that_closes_its_channel_and_panics_leaves_the_loop_idle
             ctx.flush();
             drop(all[1].write_and_flush(Bytes::from("other")));
             drop(all[0].close());
-            blow("after its end");
+            panic_quietly("after its end");
         });
         assert_eq!(channels_fixture.run()[1], "other");
         assert_eq!(channels_fixture.open(), [false, true, true]);

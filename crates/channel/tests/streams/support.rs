@@ -77,7 +77,7 @@ impl StreamFixture {
         for _ in 0..10_000 {
             self.bench.turn();
             let now = self.manual.counts().events;
-            quiet = if now == events && self.bench.hand.is_idle() { quiet + 1 } else { 0 };
+            quiet = if now == events && self.bench.manual.is_idle() { quiet + 1 } else { 0 };
             events = now;
             if quiet == 3 {
                 return;

@@ -11,7 +11,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, ErrorKind, PromiseFuture};
 use waterwheel_net::{Blocking, Tcp};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::support::{
     Bench, Echo, TIME_LIMIT, assert_echoes, connect, failure, get, ip, read_to_end, wait_until,
@@ -151,7 +151,7 @@ fn l13_a_loop_is_free_again_after_any_failure() {
         let fails = bench.client().initialiser(|_| Err(Error::new("no key for you")));
         assert!(failure(fails.connect(address)).to_string().contains("no key"));
         again("after an initialiser that failed");
-        let blows = bench.client().initialiser(|_| blow("initialiser on fire"));
+        let blows = bench.client().initialiser(|_| panic_quietly("initialiser on fire"));
         drop(failure(blows.connect(address)));
         bench.report_with("initialiser on fire");
         again("after an initialiser that panicked");
@@ -176,7 +176,7 @@ fn l13_children_whose_initialiser_fails_or_panics_free_their_loops() {
     let server = ServerBootstrap::new(&bench.group, Tcp).child_initialiser(move |edit| {
         match made.fetch_add(1, Ordering::Relaxed) % 3 {
             0 => Err(Error::new("no key for you")),
-            1 => blow("initialiser on fire"),
+            1 => panic_quietly("initialiser on fire"),
             _ => Ok(edit.add_last("echo", Echo).map(drop)?),
         }
     });

@@ -16,7 +16,7 @@ use waterwheel_channel::{
 use waterwheel_executor::{Error, ErrorKind, Nanos};
 use waterwheel_net::{Epoll, Poll, Tcp};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappingFactory};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 use crate::probe::{ProbeLog, ProbedServer, connect_and_send, group, ip, read_to_end};
@@ -54,7 +54,7 @@ struct Panics {
 impl Panics {
     fn strike(&self, call: &'static str) {
         if self.fault.strikes(call).is_some() {
-            blow(call);
+            panic_quietly(call);
         }
     }
 }
@@ -115,7 +115,7 @@ impl DriverWrapper for Panics {
             if let Some(IoEvent::LastRead(token, _)) = &self.kept {
                 let names = self.fault.strikes("wait").expect("an armed fault");
                 self.at = names.then_some(*token);
-                blow("wait");
+                panic_quietly("wait");
             }
         }
         Ok(waited)
@@ -128,7 +128,7 @@ impl DriverWrapper for Panics {
             && let Some(names) = self.fault.strikes("next_event")
         {
             self.at = names.then_some(*token);
-            blow("next_event");
+            panic_quietly("next_event");
         }
         Some(event)
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, ServerBootstrap};
 use waterwheel_net::Tcp;
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::loop_rig::{get, on_every_loop, on_loop};
 use crate::probe::{ProbedServer, echo, group, ip, read_to_end, reset, wait_until};
@@ -52,7 +52,7 @@ struct PanicsOnRead;
 impl Handler for PanicsOnRead {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         if msg.get::<bytes::Bytes>().is_some_and(|bytes| bytes.starts_with(b"bad")) {
-            blow("too bad");
+            panic_quietly("too bad");
         }
         ctx.write_and_flush(msg);
         Ok(())

@@ -12,7 +12,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{ByKey, Choice, Chooser, LeastLoaded, RoundRobin};
 use waterwheel_net::{Epoll, Tcp};
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::loop_rig::{TIME_LIMIT, get};
 use crate::probe::{ip, wait_until};
@@ -245,7 +245,7 @@ fn e18_by_key_can_use_an_attribute_set_by_a_server_handler() {
 fn e18_a_panicking_key_function_loses_no_connection() {
     let server = WorkerServer::open(ByKey::default(), |server| {
         server.child_key(|accepted| match peer_ip(accepted) {
-            Some(ip) if ip == Ipv4Addr::new(127, 0, 0, 2) => blow("not this one"),
+            Some(ip) if ip == Ipv4Addr::new(127, 0, 0, 2) => panic_quietly("not this one"),
             other => other,
         })
     });

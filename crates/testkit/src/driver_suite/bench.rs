@@ -1,4 +1,4 @@
-//! The work bench of the suite: a driver, and what a loop would do with it.
+//! The test bench of the suite: a driver, and the calls that a loop would make.
 
 use std::time::Duration;
 
@@ -13,25 +13,25 @@ use super::event_checker::{EventChecker, RegistrationKind};
 use super::{Fixture, RemoteStream};
 
 /// How long the suite waits for something that must happen.
-pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long it waits for something that must not happen, so many times.
-pub(super) const GLANCE: Duration = Duration::from_millis(10);
-pub(super) const GLANCES: usize = 4;
+/// How long and how often the suite waits for something that must not happen.
+pub(super) const SHORT_WAIT: Duration = Duration::from_millis(10);
+pub(super) const SHORT_WAITS: usize = 4;
 
-/// So long, and so many turns at most, may a driver take to lose interest (L17).
-const WATCH: Duration = Duration::from_millis(200);
-const FEW: usize = 4;
+/// How long and how many turns a driver may take until it stops reporting unwanted readiness (L17).
+const SETTLE_TIME: Duration = Duration::from_millis(200);
+const MAX_SETTLE_TURNS: usize = 4;
 
-/// More events than any round of this suite can have: its largest has a few per registration.
-const ENDLESS: usize = 100_000;
+/// More events than any round of this suite has: the largest has a few per registration.
+const MAX_ROUND_EVENTS: usize = 100_000;
 
 /// A driver under test.
 pub(super) struct Bench<'f> {
     pub(super) fixture: &'f dyn Fixture,
     pub(super) driver: Box<dyn Driver>,
     pub(super) checker: EventChecker,
-    /// The second half of a `LastRead` whose first was given out.
+    /// The `ReadComplete` of a `LastRead` whose `Read` was returned.
     complete: Option<IoEvent>,
 }
 
@@ -45,7 +45,7 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn attach(&mut self, io: Io, role: Role) -> Token {
-        let token = self.checker.enter(match role {
+        let token = self.checker.add(match role {
             Role::Listener => RegistrationKind::Listener,
             Role::Connecting(_) => RegistrationKind::Connecting,
             Role::Datagram => RegistrationKind::Datagram,
@@ -55,13 +55,13 @@ impl<'f> Bench<'f> {
         token
     }
 
-    /// Attaches a stream, its reads off.
+    /// Attaches a stream with reads off.
     pub(super) fn stream(&mut self) -> (Token, Box<dyn RemoteStream>) {
         let (io, remote) = self.fixture.pair();
         (self.attach(io, Role::Stream), remote)
     }
 
-    /// Attaches a stream, its reads on.
+    /// Attaches a stream with reads on.
     pub(super) fn reading_stream(&mut self) -> (Token, Box<dyn RemoteStream>) {
         let (token, remote) = self.stream();
         self.set_read(token, Some(ReadPlan::default()));
@@ -69,7 +69,7 @@ impl<'f> Bench<'f> {
     }
 
     pub(super) fn register(&mut self, io: Io, interest: Interest) -> Token {
-        let token = self.checker.enter(RegistrationKind::Foreign(interest));
+        let token = self.checker.add(RegistrationKind::Foreign(interest));
         let registered = self.driver.register_foreign(token, io, interest);
         registered.unwrap_or_else(|error| panic!("register_foreign: {error}"));
         token
@@ -80,24 +80,24 @@ impl<'f> Bench<'f> {
         self.driver.set_read(token, plan);
     }
 
-    /// Detaches without waiting for it.
+    /// Detaches without waiting for `Detached`.
     pub(super) fn begin_detach(&mut self, token: Token) -> Detach {
         self.checker.entry(token).detaching = true;
         let detach = self.driver.detach(token);
         if detach == Detach::Done {
-            self.checker.leave(token);
+            self.checker.remove(token);
         }
         detach
     }
 
-    /// Detaches, and waits until it is gone. What others say meanwhile is lost.
+    /// Detaches and waits for `Detached` if it is pending. Events of other tokens meanwhile are dropped.
     pub(super) fn detach(&mut self, token: Token) {
         if self.begin_detach(token) == Detach::Pending {
             self.until("Detached", |seen| seen.iter().any(|event| is_detached(event, token)));
         }
     }
 
-    /// Waits for so long at most. A wait with no reason to end must not end early.
+    /// Waits at most `limit`. A wait without an event or a wake must not end early.
     pub(super) fn wait(&mut self, limit: Duration) -> WaitSummary {
         let deadline = self.now().plus(limit);
         self.wait_until(deadline)
@@ -107,7 +107,11 @@ impl<'f> Bench<'f> {
         self.checker.begin_round();
         let waited = self.driver.wait(Some(deadline)).expect("wait");
         let early = waited == WaitSummary::default() && self.now() < deadline;
-        assert!(!early, "a wait ended {:?} early, for no reason", deadline.since(self.now()));
+        assert!(
+            !early,
+            "a wait ended {:?} early, without an event or a wake",
+            deadline.since(self.now())
+        );
         waited
     }
 
@@ -119,85 +123,89 @@ impl<'f> Bench<'f> {
             event
         });
         match &event {
-            Some(event) => self.checker.note(event),
+            Some(event) => self.checker.check(event),
             None => self.checker.end_round(),
         }
         event
     }
 
-    /// Takes what is left of this round.
+    /// Takes the remaining events of this round.
     pub(super) fn round(&mut self) -> Vec<IoEvent> {
         let mut events = Vec::new();
         while let Some(event) = self.next() {
             events.push(event);
-            assert!(events.len() < ENDLESS, "a round without an end");
+            assert!(events.len() < MAX_ROUND_EVENTS, "the round does not end");
         }
         events
     }
 
-    /// Waits for so long at most, and takes the whole round.
+    /// Waits at most `limit`, and takes the whole round.
     pub(super) fn turn(&mut self, limit: Duration) -> Vec<IoEvent> {
         let waited = self.wait(limit);
         let events = self.round();
         let silent = waited.ready > 0 || events.is_empty();
-        assert!(silent, "nobody had anything to say, but: {events:?}");
+        assert!(silent, "the wait reported no readiness, but there were events: {events:?}");
         events
     }
 
-    /// Goes on until all events seen here are what they should be; returns them.
+    /// Turns until `enough` accepts the events so far, and returns them.
     pub(super) fn until(
         &mut self,
         what: &str,
         enough: impl Fn(&[IoEvent]) -> bool,
     ) -> Vec<IoEvent> {
-        let deadline = self.now().plus(PATIENCE);
+        let deadline = self.now().plus(TIMEOUT);
         let mut seen = Vec::new();
         while !enough(&seen) {
-            assert!(self.now() < deadline, "no {what} in {PATIENCE:?}, only {seen:?}");
+            assert!(self.now() < deadline, "no {what} in {TIMEOUT:?}, only {seen:?}");
             self.wait_until(deadline);
             seen.extend(self.round());
         }
         seen
     }
 
-    /// Goes on until this token has said so many bytes; returns what it read.
+    /// Turns until this token has read `len` bytes, and returns them.
     pub(super) fn read(&mut self, token: Token, len: usize) -> Vec<u8> {
         let seen = self.until("bytes", |seen| bytes_of(seen, token).len() >= len);
         bytes_of(&seen, token)
     }
 
-    /// A few waits must time out: nothing happens, and nothing spins.
+    /// Asserts that a few short waits time out without events.
     pub(super) fn assert_quiet(&mut self) {
-        for _ in 0..GLANCES {
-            let waited = self.wait(GLANCE);
-            assert_eq!(waited, WaitSummary::default(), "nothing is to be said: {:?}", self.round());
+        for _ in 0..SHORT_WAITS {
+            let waited = self.wait(SHORT_WAIT);
+            assert_eq!(waited, WaitSummary::default(), "unexpected readiness: {:?}", self.round());
             let events = self.round();
-            assert!(events.is_empty(), "out of nothing: {events:?}");
+            assert!(events.is_empty(), "unexpected events: {events:?}");
         }
     }
 
-    /// Nothing is said, and a driver that the kernel tells of a hang-up which nobody wants to know
-    /// sees to it that it is not told again.
+    /// Asserts that there are no events, and that the driver stops spinning within a few turns if the kernel reports an
+    /// unwanted hang-up.
     pub(super) fn assert_settles(&mut self) {
         self.assert_settles_but_for(|_| false);
     }
 
-    /// The same, with events that may come before there is silence: an empty round of reads, after which it is known
-    /// that the one before has taken everything.
+    /// Like [`assert_settles`](Self::assert_settles), but some events may come first: an empty round of reads, by which
+    /// a driver learns that the round before has read everything.
     pub(super) fn assert_settles_but_for(&mut self, allowed: impl Fn(&IoEvent) -> bool) {
-        let end = self.now().plus(WATCH);
+        let end = self.now().plus(SETTLE_TIME);
         let mut turns = 0;
         while self.now() < end {
             self.wait_until(end);
             let mut events = self.round();
             events.retain(|event| !allowed(event));
-            assert!(events.is_empty(), "out of nothing: {events:?}");
+            assert!(events.is_empty(), "unexpected events: {events:?}");
             turns += 1;
-            assert!(turns <= FEW, "it spins: {turns} turns, {:?} left", end.since(self.now()));
+            assert!(
+                turns <= MAX_SETTLE_TURNS,
+                "the driver spins: {turns} turns, {:?} left",
+                end.since(self.now())
+            );
         }
     }
 
-    /// Begins a write of all that is queued; what was written at once leaves the queue.
+    /// Starts a write of the whole queue; bytes written at once leave the queue.
     pub(super) fn begin_write(&mut self, token: Token, queue: &mut OutQueue) -> Submit {
         let submit = self.driver.write(token, queue).unwrap_or_else(|e| panic!("write: {e}"));
         match submit {
@@ -209,7 +217,7 @@ impl<'f> Bench<'f> {
         submit
     }
 
-    /// Writes all of it, as a loop would.
+    /// Writes all bytes, as a loop would.
     pub(super) fn write(&mut self, token: Token, bytes: &[u8]) {
         let mut queue = OutQueue::new();
         queue.push(Bytes::copy_from_slice(bytes));
@@ -228,8 +236,7 @@ impl<'f> Bench<'f> {
         }
     }
 
-    /// Writes until nobody answers any more: there is no room. Returns what was written; one write of
-    /// what is in `queue` is pending.
+    /// Writes until there is no room. Returns how many bytes were written; a write of `queue` is then pending.
     pub(super) fn write_until_full(&mut self, token: Token, queue: &mut OutQueue) -> usize {
         const LARGEST: usize = 64 << 20;
         let chunk = Bytes::from(vec![b'x'; 64 * 1024]);
@@ -240,7 +247,7 @@ impl<'f> Bench<'f> {
             }
             match self.begin_write(token, queue) {
                 Submit::Done(n) => written += n,
-                Submit::Full | Submit::Pending => match wrote(&self.turn(GLANCE), token) {
+                Submit::Full | Submit::Pending => match wrote(&self.turn(SHORT_WAIT), token) {
                     Some(n) => {
                         queue.advance(n);
                         written += n;
@@ -253,7 +260,7 @@ impl<'f> Bench<'f> {
     }
 }
 
-/// What a token has read.
+/// Returns the bytes that a token has read.
 pub(super) fn bytes_of(events: &[IoEvent], of: Token) -> Vec<u8> {
     let reads = events.iter().filter_map(|event| match event {
         IoEvent::Read(token, bytes) if *token == of => Some(bytes.as_ref()),
@@ -262,7 +269,7 @@ pub(super) fn bytes_of(events: &[IoEvent], of: Token) -> Vec<u8> {
     reads.collect::<Vec<_>>().concat()
 }
 
-/// What the first pending write of a token came to.
+/// Returns the count of the first `Wrote` of a token.
 pub(super) fn wrote(events: &[IoEvent], of: Token) -> Option<usize> {
     events.iter().find_map(|event| match event {
         IoEvent::Wrote(token, n) if *token == of => Some(*n),

@@ -2,10 +2,10 @@
 
 use waterwheel_channel::driver::{Io, IoEvent, ReadPlan, Role};
 
-use super::bench::{Bench, PATIENCE};
+use super::bench::{Bench, TIMEOUT};
 use super::{Fixture, RemoteStream, supports_sockets};
 
-/// A connect that is accepted is told once, and the stream is ready for use.
+/// Checks that an accepted connect gets `Connected` once, and that the stream can then be used.
 pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.connect_accepted();
@@ -20,8 +20,8 @@ pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
     assert_eq!(bench.read(token, 14), b"hello yourself");
 }
 
-/// Connected and readable at once: connected is told first.
-pub fn l05_connected_comes_before_read(fixture: &dyn Fixture) {
+/// Checks that `Connected` comes before the reads of the same round.
+pub fn l05_connected_is_delivered_before_read(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
@@ -33,15 +33,15 @@ pub fn l05_connected_comes_before_read(fixture: &dyn Fixture) {
     assert!(matches!(seen[..], [IoEvent::Connected(_), IoEvent::Read(..), ..]), "{seen:?}");
 }
 
-/// A listener accepts when it is told to, at most as many in a round as planned, and all of them.
+/// Checks that a listener accepts only while reads are on, at most `max_reads` per round, and eventually all.
 pub fn l05_a_listener_accepts_as_planned(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
     let mut bench = Bench::open(fixture);
-    let (io, mut door) = fixture.listener();
+    let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
-    let mut remotes: Vec<Box<dyn RemoteStream>> = (0..5).map(|_| door.connect()).collect();
+    let mut remotes: Vec<Box<dyn RemoteStream>> = (0..5).map(|_| connector.connect()).collect();
     bench.assert_quiet();
     bench.set_read(listener, Some(ReadPlan { max_reads: 2, size: 0 }));
     let accepted = |seen: &[IoEvent]| {
@@ -59,14 +59,14 @@ pub fn l05_a_listener_accepts_as_planned(fixture: &dyn Fixture) {
     }
 }
 
-/// An accepted connection that nobody attaches is closed.
+/// Checks that dropping an accepted connection closes it.
 pub fn l05_an_accepted_connection_that_is_dropped_is_closed(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (io, mut door) = fixture.listener();
+    let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     bench.set_read(listener, Some(ReadPlan::default()));
-    let mut remote = door.connect();
-    assert!(bench.wait(PATIENCE).ready > 0);
+    let mut remote = connector.connect();
+    assert!(bench.wait(TIMEOUT).ready > 0);
     let mut accepted = bench.round().into_iter().filter_map(into_accepted);
     drop(accepted.next().expect("it was accepted"));
     remote.wait_ended();

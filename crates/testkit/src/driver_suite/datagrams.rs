@@ -5,18 +5,18 @@ use std::io::ErrorKind;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
 use waterwheel_channel::{Datagram, Token};
 
-use super::bench::{Bench, GLANCE, PATIENCE, wrote};
+use super::bench::{Bench, SHORT_WAIT, TIMEOUT, wrote};
 use super::{Fixture, RemoteDatagrams};
 
-/// More than there is room for.
+/// More datagrams than there is room for.
 const TOO_MANY: usize = 1000;
 
 fn attach(bench: &mut Bench<'_>) -> (Token, Box<dyn RemoteDatagrams>) {
-    let (io, postman) = bench.fixture.datagrams();
-    (bench.attach(io, Role::Datagram), postman)
+    let (io, remote) = bench.fixture.datagrams();
+    (bench.attach(io, Role::Datagram), remote)
 }
 
-/// What a token has received.
+/// Returns the datagrams that a token has received.
 fn received(events: &[IoEvent], of: Token) -> Vec<Datagram> {
     let datagrams = events.iter().filter_map(|event| match event {
         IoEvent::Datagram(token, datagram) if *token == of => Some((**datagram).clone()),
@@ -29,13 +29,13 @@ fn texts(datagrams: &[Datagram]) -> Vec<&[u8]> {
     datagrams.iter().map(|datagram| &datagram.bytes()[..]).collect()
 }
 
-/// Goes on until so many were received; returns them.
+/// Turns until `n` datagrams were received, and returns them.
 fn receive(bench: &mut Bench<'_>, token: Token, n: usize) -> Vec<Datagram> {
     let seen = bench.until("datagrams", |seen| received(seen, token).len() >= n);
     received(&seen, token)
 }
 
-/// Sends one; `false`: there is no room, and it is pending.
+/// Sends one datagram; returns `false` if it is pending because there is no room.
 fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
     let datagram = Datagram::new(text.to_vec());
     let sent = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram));
@@ -48,58 +48,58 @@ fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
             bench.checker.entry(token).writing = Some(0);
             false
         }
-        Submit::Pending => panic!("datagrams are never pending"),
+        Submit::Pending => panic!("a send of datagrams is never Pending"),
     }
 }
 
-/// Each is an event, the empty one too; then there is silence.
+/// Checks that each datagram is one event, also an empty one, and that nothing follows.
 pub fn l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     for texts in [&[&b"one"[..]][..], &[b"two", b"", b"three"]] {
-        texts.iter().for_each(|text| postman.send(text));
-        let events = bench.turn(PATIENCE);
+        texts.iter().for_each(|text| remote.send(text));
+        let events = bench.turn(TIMEOUT);
         assert!(matches!(events.last(), Some(IoEvent::ReadComplete(_))), "{events:?}");
         assert_eq!(self::texts(&received(&events, token)), texts);
         bench.assert_quiet();
     }
 }
 
-/// It says how long it was.
+/// Checks that a datagram is truncated to the plan's size and reports its whole length.
 pub fn l05_a_datagram_is_cut_off_at_the_plans_size(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 4 }));
     for text in [&b"four"[..], b"fives", b"one"] {
-        postman.send(text);
+        remote.send(text);
     }
     let all = receive(&mut bench, token, 3);
     assert_eq!(texts(&all), [&b"four"[..], b"five", b"one"]);
     assert_eq!(all.iter().map(Datagram::whole_len).collect::<Vec<_>>(), [4, 5, 3]);
 }
 
-/// What is left comes in the next round.
+/// Checks that datagrams beyond the plan come in the next round.
 pub fn l05_a_plan_bounds_a_round_of_datagrams(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
-    (0..8).for_each(|n| postman.send(&[n]));
+    let (token, mut remote) = attach(&mut bench);
+    (0..8).for_each(|n| remote.send(&[n]));
     bench.set_read(token, Some(ReadPlan { max_reads: 3, size: 100 }));
     for expected in [&[0, 1, 2][..], &[3, 4, 5], &[6, 7]] {
-        let round = received(&bench.turn(PATIENCE), token);
+        let round = received(&bench.turn(TIMEOUT), token);
         assert_eq!(texts(&round).concat(), expected);
     }
     bench.assert_quiet();
 }
 
-/// At once, in the middle of a round; and they come when reads are on again.
-pub fn l05_reads_that_go_off_hold_datagrams_back(fixture: &dyn Fixture) {
+/// Checks that turning reads off within a round holds datagrams back until reads are on again.
+pub fn l05_datagrams_wait_while_reads_are_off(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
-    (0..5).for_each(|n| postman.send(&[n]));
+    let (token, mut remote) = attach(&mut bench);
+    (0..5).for_each(|n| remote.send(&[n]));
     for n in 0..5 {
         bench.set_read(token, Some(ReadPlan::default()));
-        assert!(bench.wait(PATIENCE).ready > 0);
+        assert!(bench.wait(TIMEOUT).ready > 0);
         let event = bench.next().expect("a datagram");
         assert_eq!(texts(&received(&[event], token)), [&[n]]);
         bench.set_read(token, None);
@@ -108,10 +108,10 @@ pub fn l05_reads_that_go_off_hold_datagrams_back(fixture: &dyn Fixture) {
     }
 }
 
-/// One by one, or as a batch of which the driver takes as many as it likes, at least one.
+/// Checks the order of datagrams sent one by one and in batches, of which a driver takes at least one.
 pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     assert!(send(&mut bench, token, b"first"));
     let batch: Vec<_> = (0..5).map(|n| Datagram::new(vec![n])).collect();
     let mut left = &batch[..];
@@ -122,58 +122,58 @@ pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
             other => panic!("{other:?}, and there is room"),
         }
     }
-    assert_eq!(postman.receive(), b"first");
-    (0..5).for_each(|n| assert_eq!(postman.receive(), [n]));
+    assert_eq!(remote.receive(), b"first");
+    (0..5).for_each(|n| assert_eq!(remote.receive(), [n]));
     bench.assert_quiet();
 }
 
-/// Nothing spins meanwhile, and nothing is lost.
-pub fn l05_datagrams_without_room_wait_until_there_is(fixture: &dyn Fixture) {
+/// Checks that a send without room is pending without spinning, and that no datagram is lost.
+pub fn l05_datagrams_wait_until_there_is_room(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
     assert!(sent > 0 && sent < TOO_MANY, "{sent} were sent that nobody receives");
     bench.assert_quiet();
     for n in 0..sent {
-        assert_eq!(postman.receive(), n.to_be_bytes());
+        assert_eq!(remote.receive(), n.to_be_bytes());
     }
     let seen = bench.until("Wrote", |seen| wrote(seen, token).is_some());
     assert_eq!(wrote(&seen, token), Some(0), "it is to be repeated");
     assert!(send(&mut bench, token, b"once more"));
-    assert_eq!(postman.receive(), b"once more");
+    assert_eq!(remote.receive(), b"once more");
 }
 
-/// Attached again, it goes on where it was: in the middle of a round.
+/// Checks that a socket released within a round continues there when it is attached again.
 pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (mut token, mut postman) = attach(&mut bench);
-    (0..4).for_each(|n| postman.send(&[n]));
+    let (mut token, mut remote) = attach(&mut bench);
+    (0..4).for_each(|n| remote.send(&[n]));
     for n in 0..4 {
         bench.set_read(token, Some(ReadPlan::default()));
-        assert!(bench.wait(PATIENCE).ready > 0);
+        assert!(bench.wait(TIMEOUT).ready > 0);
         let event = bench.next().expect("a datagram");
         assert_eq!(texts(&received(&[event], token)), [&[n]]);
         let io = bench.driver.release(token).expect("nothing is under way");
-        bench.checker.leave(token);
+        bench.checker.remove(token);
         assert!(bench.round().is_empty(), "it is gone");
         token = bench.attach(io, Role::Datagram);
     }
-    bench.turn(GLANCE);
-    postman.send(b"last");
+    bench.turn(SHORT_WAIT);
+    remote.send(b"last");
     bench.set_read(token, Some(ReadPlan::default()));
     assert_eq!(texts(&receive(&mut bench, token, 1)), [b"last"]);
 }
 
-/// Each is refused by what is for the other, and nothing happens.
+/// Checks that stream calls on a datagram socket, and the reverse, are refused without effect.
 pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     let mut queue = OutQueue::new();
     queue.push("x".into());
     assert!(bench.driver.write(token, &queue).is_err(), "a socket for datagrams");
     bench.assert_quiet();
     assert!(send(&mut bench, token, b"y"));
-    assert_eq!(postman.receive(), b"y");
+    assert_eq!(remote.receive(), b"y");
     bench.detach(token);
 
     let (stream, _remote) = bench.stream();
@@ -183,50 +183,48 @@ pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// With reads off, and off again.
+/// Checks that an unread datagram does not spin while reads are off.
 pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
-    postman.send(b"one");
+    let (token, mut remote) = attach(&mut bench);
+    remote.send(b"one");
     bench.assert_settles();
     bench.set_read(token, Some(ReadPlan::default()));
     assert_eq!(texts(&receive(&mut bench, token, 1)), [b"one"]);
     bench.set_read(token, None);
-    postman.send(b"two");
+    remote.send(b"two");
     bench.assert_settles();
 }
 
-/// The peer goes away; what is sent then takes the error that the wait has told of.
-pub fn l05_a_send_that_takes_the_error_of_a_round_does_not_keep_it_going(fixture: &dyn Fixture) {
+/// Checks that a round ends although a send took the socket error that the wait had reported.
+pub fn l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     assert!(send(&mut bench, token, b"lost"));
-    postman.close();
-    bench.wait(GLANCE);
+    remote.close();
+    bench.wait(SHORT_WAIT);
     try_to_send(&mut bench, token);
     let mut errors = failures(&bench.round());
-    errors += (0..4).map(|_| failures(&bench.turn(GLANCE))).sum::<usize>();
-    assert!(errors > 0, "that it is gone is told");
+    errors += (0..4).map(|_| failures(&bench.turn(SHORT_WAIT))).sum::<usize>();
+    assert!(errors > 0, "the closed peer is reported");
     bench.assert_quiet();
 }
 
-/// The peer goes away while a write waits for room: the room is told, and used in the same round.
-pub fn l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going(
-    fixture: &dyn Fixture,
-) {
+/// Checks that a round ends when the peer closes while a write waits for room, and the room is used in that round.
+pub fn l05_an_error_and_room_for_a_pending_write_do_not_prolong_the_round(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (token, mut postman) = attach(&mut bench);
+    let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
     assert!(sent < TOO_MANY, "{sent} were sent that nobody receives");
-    postman.close();
+    remote.close();
     for _ in 0..4 {
-        bench.wait(GLANCE);
+        bench.wait(SHORT_WAIT);
         let mut count = 0;
         while let Some(event) = bench.next() {
             count += 1;
-            assert!(count < 10, "{event:?}, and no end of it");
+            assert!(count < 10, "the round does not end: {event:?}");
             if let IoEvent::Wrote(..) = event {
                 try_to_send(&mut bench, token);
             }
@@ -235,7 +233,7 @@ pub fn l05_an_error_beside_room_for_a_pending_write_does_not_keep_a_round_going(
     bench.assert_quiet();
 }
 
-/// Sends to whom nobody knows, with whatever result.
+/// Sends a datagram and ignores the outcome.
 fn try_to_send(bench: &mut Bench<'_>, token: Token) {
     let datagram = Datagram::new("anybody?");
     if let Ok(Submit::Full) = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram)) {

@@ -1,29 +1,29 @@
-//! What may be said of whom: every event of the suite passes through here.
+//! Checks every event of the suite against the contract.
 //!
-//! Of each token the checker knows what the suite has asked for; of each round it knows how far each
-//! token has come. An event that does not fit is a breach of the contract, and panics with its name.
+//! The checker knows what the suite has requested for each token, and which stage of the round each token has reached.
+//! An event that breaks the contract panics with the broken rule.
 
 use waterwheel_channel::driver::{Interest, IoEvent, ReadPlan, Readiness};
 use waterwheel_channel::{Slab, Token};
 
-/// All tokens of a bench.
+/// The registrations of a bench, and the state of the current round.
 #[derive(Default)]
 pub(super) struct EventChecker {
     entries: Slab<RegistrationRecord>,
 }
 
-/// What is known of one registration.
+/// The requested and observed state of one registration.
 pub(super) struct RegistrationRecord {
     kind: RegistrationKind,
     pub(super) reads: Option<ReadPlan>,
-    /// A write of so many bytes is pending.
+    /// The length of the pending write.
     pub(super) writing: Option<usize>,
     pub(super) detaching: bool,
     ended: bool,
     finished: bool,
     failed: bool,
-    /// How far it has come in this round.
-    place: RoundStage,
+    /// The stage reached in this round.
+    stage: RoundStage,
     reads_in_round: u32,
 }
 
@@ -36,7 +36,7 @@ pub(super) enum RegistrationKind {
     Foreign(Interest),
 }
 
-/// The places of a round, in their order.
+/// The stages of a round, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RoundStage {
     Before,
@@ -49,8 +49,8 @@ enum RoundStage {
 }
 
 impl EventChecker {
-    /// A new registration.
-    pub(super) fn enter(&mut self, kind: RegistrationKind) -> Token {
+    /// Adds a registration.
+    pub(super) fn add(&mut self, kind: RegistrationKind) -> Token {
         self.entries.insert(RegistrationRecord {
             kind,
             reads: None,
@@ -59,133 +59,145 @@ impl EventChecker {
             ended: false,
             finished: false,
             failed: false,
-            place: RoundStage::Before,
+            stage: RoundStage::Before,
             reads_in_round: 0,
         })
     }
 
     pub(super) fn entry(&mut self, token: Token) -> &mut RegistrationRecord {
-        self.entries.get_mut(token).expect("the suite asks for what it has attached")
+        self.entries.get_mut(token).expect("the suite uses attached tokens only")
     }
 
     pub(super) fn change_interest(&mut self, token: Token, interest: Interest) {
         self.entry(token).kind = RegistrationKind::Foreign(interest);
     }
 
-    /// Whether events may come of this token.
+    /// True if events of this token are allowed.
     pub(super) fn is_live(&self, token: Token) -> bool {
         self.entries.get(token).is_some_and(|entry| !entry.detaching)
     }
 
-    /// A registration has gone: its index may be used again.
-    pub(super) fn leave(&mut self, token: Token) {
+    /// Removes a registration: its index may be reused.
+    pub(super) fn remove(&mut self, token: Token) {
         self.entries.remove(token);
     }
 
     pub(super) fn begin_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            entry.place = RoundStage::Before;
+            entry.stage = RoundStage::Before;
             entry.reads_in_round = 0;
         }
     }
 
-    /// Nothing more is said in this round: whoever read must have completed.
+    /// Ends the round: every token that has read must have completed.
     pub(super) fn end_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            let open = entry.place == RoundStage::Reading && !entry.detaching;
+            let open = entry.stage == RoundStage::Reading && !entry.detaching;
             assert!(!open, "a round of reads of {token:?} ended without ReadComplete");
         }
     }
 
-    /// Takes note of an event, or refuses it.
-    pub(super) fn note(&mut self, event: &IoEvent) {
+    /// Records an event, or panics if the contract forbids it.
+    pub(super) fn check(&mut self, event: &IoEvent) {
         let token = event.token();
         let Some(entry) = self.entries.get_mut(token) else {
-            panic!("{event:?} concerns a registration that is gone");
+            panic!("{event:?} is an event of a removed registration");
         };
-        if let Err(breach) = entry.note(event) {
-            panic!("{event:?}: {breach}");
+        if let Err(broken_rule) = entry.check(event) {
+            panic!("{event:?}: {broken_rule}");
         }
         if matches!(event, IoEvent::Detached(_)) {
-            self.leave(token);
+            self.remove(token);
         }
     }
 }
 
 impl RegistrationRecord {
-    fn note(&mut self, event: &IoEvent) -> Result<(), &'static str> {
+    fn check(&mut self, event: &IoEvent) -> Result<(), &'static str> {
         if let IoEvent::Detached(_) = event {
-            return ensure(self.detaching, "nobody has detached it");
+            return ensure(self.detaching, "the registration was not detached");
         }
-        ensure(!self.detaching, "it was detached before")?;
-        ensure(!self.failed, "it had failed, nothing may follow")?;
-        self.note_place(event)?;
+        ensure(!self.detaching, "the registration was detached before")?;
+        ensure(!self.failed, "no event may follow Failed")?;
+        self.check_stage(event)?;
         match event {
             IoEvent::Connected(_) => {
-                ensure(self.kind == RegistrationKind::Connecting, "it was not connecting")?;
+                ensure(self.kind == RegistrationKind::Connecting, "the socket was not connecting")?;
                 self.kind = RegistrationKind::Stream;
             }
             IoEvent::Wrote(_, n) => {
                 let pending = self.writing.take().ok_or("no write was pending")?;
-                ensure(*n <= pending, "more than there was to write")?;
+                ensure(*n <= pending, "more bytes than the pending write has")?;
             }
             IoEvent::Read(_, bytes) => {
-                ensure(self.kind == RegistrationKind::Stream, "it is no connected stream")?;
+                ensure(
+                    self.kind == RegistrationKind::Stream,
+                    "the socket is not a connected stream",
+                )?;
                 ensure(!bytes.is_empty(), "an empty read")?;
-                ensure(!self.ended, "it had ended")?;
-                let plan = self.note_read()?;
+                ensure(!self.ended, "Eof was delivered before")?;
+                let plan = self.check_read()?;
                 ensure(bytes.len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::Accepted(..) => {
-                ensure(self.kind == RegistrationKind::Listener, "it is no listener")?;
-                self.note_read()?;
+                ensure(self.kind == RegistrationKind::Listener, "the socket is not a listener")?;
+                self.check_read()?;
             }
             IoEvent::AncillaryMessage(_, ancillary) => {
-                let plan = self.note_read()?;
+                let plan = self.check_read()?;
                 ensure(ancillary.bytes.len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::Datagram(_, datagram) => {
-                ensure(self.kind == RegistrationKind::Datagram, "it is no socket for datagrams")?;
-                let plan = self.note_read()?;
+                ensure(
+                    self.kind == RegistrationKind::Datagram,
+                    "the socket is not a datagram socket",
+                )?;
+                let plan = self.check_read()?;
                 ensure(datagram.bytes().len() <= plan.size, "a longer read than planned")?;
             }
             IoEvent::ReceiveFailed(..) => {
-                ensure(self.kind == RegistrationKind::Datagram, "it is no socket for datagrams")?;
+                ensure(
+                    self.kind == RegistrationKind::Datagram,
+                    "the socket is not a datagram socket",
+                )?;
             }
             IoEvent::ReadComplete(_) => {}
-            IoEvent::LastRead(..) => unreachable!("split before it is noted"),
+            IoEvent::LastRead(..) => unreachable!("split before it is checked"),
             IoEvent::Eof(_) => {
                 ensure(self.reads.is_some(), "reads are off")?;
-                ensure(!self.ended, "it had ended already")?;
+                ensure(!self.ended, "Eof was delivered before")?;
                 self.ended = true;
             }
             IoEvent::PeerFinished(_) => {
-                ensure(self.kind == RegistrationKind::Stream, "it is no connected stream")?;
+                ensure(
+                    self.kind == RegistrationKind::Stream,
+                    "the socket is not a connected stream",
+                )?;
                 ensure(self.reads.is_none(), "reads are on")?;
-                ensure(!self.ended, "it had ended already")?;
-                ensure(!self.finished, "that was told before")?;
+                ensure(!self.ended, "Eof was delivered before")?;
+                ensure(!self.finished, "PeerFinished was delivered before")?;
                 self.finished = true;
             }
             IoEvent::AcceptFailed(..) => {
-                ensure(self.kind == RegistrationKind::Listener, "it is no listener")?;
+                ensure(self.kind == RegistrationKind::Listener, "the socket is not a listener")?;
             }
             IoEvent::Failed(..) => self.failed = true,
             IoEvent::Foreign(_, ready) => {
                 let RegistrationKind::Foreign(interest) = self.kind else {
-                    return Err("it is not foreign");
+                    return Err("the registration is not foreign");
                 };
-                ensure(!ready.is_empty(), "ready for nothing")?;
-                ensure(is_asked_for(*ready, interest), "nobody is interested in that")?;
+                ensure(!ready.is_empty(), "the readiness is empty")?;
+                ensure(is_in_interest(*ready, interest), "the readiness is not in the interest")?;
             }
-            IoEvent::Detached(_) => unreachable!("noted above"),
+            IoEvent::Detached(_) => unreachable!("checked above"),
         }
         Ok(())
     }
 
-    fn note_place(&mut self, event: &IoEvent) -> Result<(), &'static str> {
-        let place = match event {
+    fn check_stage(&mut self, event: &IoEvent) -> Result<(), &'static str> {
+        let stage = match event {
             IoEvent::Connected(_) => RoundStage::Connected,
             IoEvent::Wrote(..) => RoundStage::Wrote,
             IoEvent::Read(..)
@@ -200,13 +212,13 @@ impl RegistrationRecord {
             | IoEvent::Foreign(..)
             | IoEvent::Detached(_) => RoundStage::Failed,
         };
-        let again = place == RoundStage::Reading && self.place == RoundStage::Reading;
-        ensure(place > self.place || again, "out of order, or twice in one round")?;
-        self.place = place;
+        let again = stage == RoundStage::Reading && self.stage == RoundStage::Reading;
+        ensure(stage > self.stage || again, "out of order, or twice in one round")?;
+        self.stage = stage;
         Ok(())
     }
 
-    fn note_read(&mut self) -> Result<ReadPlan, &'static str> {
+    fn check_read(&mut self) -> Result<ReadPlan, &'static str> {
         let plan = self.reads.ok_or("reads are off")?;
         self.reads_in_round += 1;
         ensure(self.reads_in_round <= plan.max_reads, "more reads than planned")?;
@@ -214,7 +226,7 @@ impl RegistrationRecord {
     }
 }
 
-fn is_asked_for(ready: Readiness, interest: Interest) -> bool {
+fn is_in_interest(ready: Readiness, interest: Interest) -> bool {
     let bits = [
         (Readiness::READABLE, Interest::READABLE),
         (Readiness::WRITABLE, Interest::WRITABLE),
@@ -223,6 +235,6 @@ fn is_asked_for(ready: Readiness, interest: Interest) -> bool {
     bits.iter().all(|(bit, wanted)| !ready.contains(*bit) || interest.contains(*wanted))
 }
 
-fn ensure(holds: bool, breach: &'static str) -> Result<(), &'static str> {
-    if holds { Ok(()) } else { Err(breach) }
+fn ensure(holds: bool, broken_rule: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(broken_rule) }
 }

@@ -3,18 +3,18 @@
 use waterwheel_channel::driver::{Interest, IoEvent, Readiness};
 
 use super::Fixture;
-use super::bench::{Bench, GLANCES, PATIENCE};
+use super::bench::{Bench, SHORT_WAITS, TIMEOUT};
 
-/// It is told in every round, until it is ready no longer.
-pub fn l08_readiness_is_told_as_long_as_it_lasts(fixture: &dyn Fixture) {
+/// Checks that readiness is reported in every round until it ends.
+pub fn l08_readiness_is_reported_in_every_round_while_it_lasts(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
     for _ in 0..2 {
         source.make_readable();
-        for _ in 0..GLANCES {
-            let events = bench.turn(PATIENCE);
+        for _ in 0..SHORT_WAITS {
+            let events = bench.turn(TIMEOUT);
             let [IoEvent::Foreign(of, ready)] = events[..] else { panic!("{events:?}") };
             assert!(of == token && ready.contains(Readiness::READABLE), "{events:?}");
         }
@@ -23,7 +23,7 @@ pub fn l08_readiness_is_told_as_long_as_it_lasts(fixture: &dyn Fixture) {
     }
 }
 
-/// The interest decides what is told, and can be changed.
+/// Checks that the interest selects the reported readiness, and can be changed.
 pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, mut source) = fixture.foreign();
@@ -32,7 +32,7 @@ pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
     let told = |bench: &mut Bench<'_>, interest| {
         bench.checker.change_interest(token, interest);
         bench.driver.set_interest(token, interest).expect("set_interest");
-        let events = bench.turn(PATIENCE);
+        let events = bench.turn(TIMEOUT);
         let [IoEvent::Foreign(_, ready)] = events[..] else { panic!("{interest:?}: {events:?}") };
         ready
     };
@@ -46,14 +46,14 @@ pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// An interest in nothing is refused; a registration keeps the interest it had.
-pub fn l08_an_interest_in_nothing_is_an_error(fixture: &dyn Fixture) {
+/// Checks that an empty interest is refused, and that the registration keeps its interest.
+pub fn l08_an_empty_interest_is_an_error(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     assert!(bench.driver.set_interest(token, Interest::NONE).is_err());
     source.make_readable();
-    let events = bench.turn(PATIENCE);
+    let events = bench.turn(TIMEOUT);
     assert!(
         matches!(events[..], [IoEvent::Foreign(..)]),
         "the interest is what it was: {events:?}"
@@ -68,14 +68,14 @@ pub fn l08_an_interest_in_nothing_is_an_error(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// A hang-up is told to everyone.
-pub fn l08_a_hang_up_is_told_whatever_the_interest_is(fixture: &dyn Fixture) {
+/// Checks that a hang-up is reported for every interest.
+pub fn l08_a_hang_up_is_reported_for_every_interest(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
     source.hang_up();
-    let events = bench.turn(PATIENCE);
+    let events = bench.turn(TIMEOUT);
     let [IoEvent::Foreign(of, ready)] = events[..] else { panic!("{events:?}") };
     assert!(of == token && ready.contains(Readiness::HANG_UP), "{events:?}");
     assert!(ready.is_readable());
@@ -83,19 +83,19 @@ pub fn l08_a_hang_up_is_told_whatever_the_interest_is(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// A detached one says nothing, however ready it is.
-pub fn l08_a_detached_descriptor_says_nothing(fixture: &dyn Fixture) {
+/// Checks that a detached descriptor has no events although it is ready.
+pub fn l08_a_detached_descriptor_has_no_events(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE | Interest::WRITABLE);
     source.make_readable();
-    assert!(!bench.turn(PATIENCE).is_empty());
+    assert!(!bench.turn(TIMEOUT).is_empty());
     bench.detach(token);
     bench.assert_quiet();
     assert!(bench.driver.set_interest(token, Interest::READABLE).is_err());
 }
 
-/// A foreign descriptor is no stream, and a stream is not foreign.
+/// Checks that stream calls on a foreign descriptor, and the reverse, are refused.
 pub fn l08_foreign_descriptors_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, _source) = fixture.foreign();

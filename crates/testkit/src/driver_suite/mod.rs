@@ -1,12 +1,14 @@
-//! The suite that every driver passes: the contract of [`Driver`], bullet by bullet.
+//! The conformance suite of drivers: the contract of [`Driver`], bullet by bullet.
 //!
-//! A driver's crate writes one [`Fixture`], which opens the driver and makes its counterparts, and one
-//! line:
+//! A driver's crate implements one [`Fixture`], which opens the driver and creates sockets with their peers, and calls
+//! one macro:
 //!
 //! ```
 //! use std::net::SocketAddr;
 //! use waterwheel_channel::driver::{Driver, Io};
-//! use waterwheel_testkit::driver_suite::{AcceptedConnect, RemoteConnector, Fixture, RemoteDatagrams, RemoteStream, ForeignTrigger};
+//! use waterwheel_testkit::driver_suite::{
+//!     AcceptedConnect, Fixture, ForeignTrigger, RemoteConnector, RemoteDatagrams, RemoteStream,
+//! };
 //!
 //! struct MyDriver;
 //!
@@ -46,18 +48,18 @@
 //!
 //! Rules of the suite:
 //!
-//! 1. Nothing sleeps. A counterpart acts at once and without the driver's help; the suite waits on the
-//!    driver, with deadlines on the driver's own clock.
-//! 2. That something does *not* happen is shown by a few short waits that must time out: on a virtual
-//!    clock they cost nothing, on a real one tens of milliseconds.
-//! 3. Every event of every test passes a checker that knows what is attached, which reads are
-//!    on and which write is pending, and refuses what the contract forbids at that moment.
-//! 4. A driver may answer at once or later: the suite takes `Done` and `Pending`, as the contract does.
-//! 5. A driver may be for fewer sockets than a test needs: then the test is left out, and prints why.
+//! 1. Nothing sleeps. A peer acts at once and without the driver's help; the suite waits in the driver, with deadlines
+//!    on the driver's own clock.
+//! 2. A few short waits that must time out show that something does *not* happen: on a virtual clock they cost nothing,
+//!    on a real one tens of milliseconds.
+//! 3. Every event of every test passes a checker that knows what is attached, which reads are on and which write is
+//!    pending, and panics at an event that the contract forbids.
+//! 4. A driver may complete calls at once or later: the suite accepts `Done` and `Pending`, as the contract does.
+//! 5. A driver may support fewer sockets than a test needs: then the test is skipped, and prints why.
 //!
-//! The numbers in the names are the promises: l02 waiting and waking, l05 streams and the order of
-//! events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 what must not spin. Each
-//! test is a public function as well, for a driver that has a reason to run only some of them.
+//! The numbers in the names are those of the promises in `docs/PROMISES.md`: l02 waiting and waking, l05 streams and
+//! the order of events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 no spinning. Each test is also
+//! a public function, for a driver that runs only some of them.
 
 mod bench;
 pub mod connections;
@@ -77,120 +79,120 @@ use std::net::SocketAddr;
 
 use waterwheel_channel::driver::{Driver, Io};
 
-/// Opens a driver, and makes what it is given together with the other side of it.
+/// Opens a driver, and creates its sockets together with their peers.
 pub trait Fixture {
     /// Opens a driver.
     fn open(&self) -> Box<dyn Driver>;
 
-    /// A connected stream, to be attached as `Stream`, and its other end. The room between them is
-    /// limited: at most 64 MiB are taken that nobody reads.
+    /// Creates a connected stream, to be attached as `Stream`, and its peer. The stream buffers at most 64 MiB of
+    /// unread bytes.
     fn pair(&self) -> (Io, Box<dyn RemoteStream>);
 
-    /// A listening socket, to be attached as `Listener`.
+    /// Creates a listening socket, to be attached as `Listener`, and a connector to it.
     fn listener(&self) -> (Io, Box<dyn RemoteConnector>);
 
-    /// A socket to be attached as `Connecting`, to an address that accepts.
+    /// Creates a socket to be attached as `Connecting`, and an address that accepts.
     fn connect_accepted(&self) -> AcceptedConnect;
 
-    /// A socket to be attached as `Connecting`, and an address that refuses.
+    /// Creates a socket to be attached as `Connecting`, and an address that refuses (ECONNREFUSED).
     fn connect_refused(&self) -> (Io, SocketAddr);
 
-    /// A socket to be attached as `Datagram`, and whom it is connected to. At most a thousand datagrams
-    /// are taken that nobody receives.
+    /// Creates a socket to be attached as `Datagram`, and its connected peer. Fewer than a thousand unreceived
+    /// datagrams are buffered.
     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>);
 
-    /// A foreign descriptor, to be registered. It is writable and not readable.
+    /// Creates a foreign descriptor, to be registered, which is writable and not readable.
     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>);
 
-    /// How many streams, or foreign descriptors, make a crowd. A thousand; fewer where descriptors
-    /// are scarce.
+    /// Returns how many streams or foreign descriptors a test of many uses: a thousand by default, fewer where file
+    /// descriptors are limited.
     fn crowd_size(&self) -> usize {
         1000
     }
 
-    /// How many sockets the driver takes at a time. Tests that need more are left out, and say so.
+    /// Returns how many sockets the driver supports at a time. Tests that need more are skipped, and print so.
     fn max_sockets(&self) -> usize {
         usize::MAX
     }
 }
 
-/// Whether a driver takes so many sockets at a time; if not, says that a test is left out.
+/// True if the driver supports this many sockets at a time; otherwise prints that the test is skipped.
 pub(crate) fn supports_sockets(fixture: &dyn Fixture, sockets: usize) -> bool {
-    let most = fixture.max_sockets();
-    if most < sockets {
-        println!("left out: needs {sockets} sockets at a time, the driver takes {most}");
+    let max = fixture.max_sockets();
+    if max < sockets {
+        println!("skipped: needs {sockets} sockets at a time, the driver supports {max}");
     }
-    most >= sockets
+    max >= sockets
 }
 
-/// The other end of a stream. Dropping it closes it.
+/// The peer of a stream. Dropping it closes the connection.
 pub trait RemoteStream {
-    /// Sends what there is room for, without blocking; returns how much that is. A kilobyte always
-    /// fits if what was sent before has been read.
+    /// Sends as many bytes as there is room for, without blocking, and returns their number. There is room for a
+    /// kilobyte if everything sent before has been read.
     fn send(&mut self, bytes: &[u8]) -> usize;
 
-    /// Waits until so many bytes have arrived, and takes them.
+    /// Waits until `len` bytes have arrived, and takes them.
     ///
     /// # Panics
     /// If they do not arrive in a few seconds.
     fn receive(&mut self, len: usize) -> Vec<u8>;
 
-    /// Takes whatever has arrived, without blocking.
+    /// Takes the bytes that have arrived, without blocking.
     fn drain(&mut self) -> Vec<u8>;
 
-    /// Waits until the driver's end has said that it will send no more, by whatever means.
+    /// Waits until the driver's end sends no more: it was shut down, closed or reset.
     ///
     /// # Panics
-    /// If it does not in a few seconds.
+    /// If that does not happen in a few seconds.
     fn wait_ended(&mut self);
 
-    /// Sends no more, and goes on receiving.
+    /// Ends the sending direction (half-close); receiving continues.
     fn finish(&mut self);
 
     /// Resets the connection.
     fn reset(&mut self);
 }
 
-/// Whom a socket for datagrams is connected to.
+/// The connected peer of a datagram socket.
 pub trait RemoteDatagrams {
-    /// Sends a datagram. Eight of a kilobyte always fit if those before were read.
+    /// Sends a datagram. There is room for eight of a kilobyte if those before were read.
     fn send(&mut self, bytes: &[u8]);
 
     /// Waits for the next datagram, and takes it.
     ///
     /// # Panics
-    /// If there is none in a few seconds.
+    /// If none arrives in a few seconds.
     fn receive(&mut self) -> Vec<u8>;
 
-    /// Goes away, with what it has not received. That is an error of the driver's socket: at once if there
-    /// was something, with the next send at the latest.
+    /// Closes the peer and drops what it has not received. The driver's socket gets an error: at once if something was
+    /// not received, otherwise at the next send.
     fn close(&mut self);
 }
 
-/// The way to a listener.
+/// Connects to a listener.
 pub trait RemoteConnector {
-    /// Connects, without waiting to be accepted.
+    /// Connects without waiting to be accepted.
     fn connect(&mut self) -> Box<dyn RemoteStream>;
 }
 
 /// A connect that will be accepted.
 pub struct AcceptedConnect {
-    /// What is attached.
+    /// The socket to attach.
     pub io: Io,
-    /// As `Connecting` to this address.
+    /// The address of the connect.
     pub target: SocketAddr,
-    /// The other end; called after the socket was attached.
+    /// Returns the peer; called after the socket was attached.
     pub remote: Box<dyn FnOnce() -> Box<dyn RemoteStream>>,
 }
 
-/// The hand that makes a foreign descriptor ready. It is always writable.
+/// Makes a foreign descriptor ready. The descriptor is always writable.
 pub trait ForeignTrigger {
-    /// Makes it readable, until it is drained.
+    /// Makes the descriptor readable until it is drained.
     fn make_readable(&mut self);
 
-    /// Makes it unreadable.
+    /// Makes the descriptor not readable.
     fn drain(&mut self);
 
-    /// Closes the other end: a hang-up, which no interest can hide.
+    /// Closes the other end: a hang-up, which is reported for every interest.
     fn hang_up(&mut self);
 }

@@ -1,5 +1,5 @@
-//! What must not spin (L17). After each of these there is silence; where the kernel reports something
-//! that nobody wants to know, after a few turns.
+//! Situations that must not make a driver spin (L17). Each test ends without further events; where the kernel reports
+//! readiness that is not wanted, after a few turns.
 
 use std::io::ErrorKind;
 use std::net::Shutdown;
@@ -7,11 +7,11 @@ use std::net::Shutdown;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role};
 
-use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed, is_finished, wrote};
+use super::bench::{Bench, TIMEOUT, bytes_of, is_eof, is_failed, is_finished, wrote};
 use super::event_checker::RegistrationKind;
 use super::{Fixture, supports_sockets};
 
-/// A driver with idle registrations of every kind is idle.
+/// Checks that a driver with idle registrations of every kind is idle.
 pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 3) {
         return;
@@ -26,7 +26,7 @@ pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// The peer has finished while reads are off: that is told once, and the end when they are on.
+/// Checks that `PeerFinished` is delivered once while reads are off, and `Eof` when they are on.
 pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -40,7 +40,7 @@ pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
     bench.assert_settles();
 }
 
-/// Reads that were on and are off again do not spin either.
+/// Checks that unread bytes do not spin after reads were turned off again.
 pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
@@ -53,9 +53,9 @@ pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
     assert_eq!(bench.read(token, 1), b"x");
 }
 
-/// A write that is pending does not hide it, and neither does a round that reads are turned off in; it is
-/// not told again, and not after the own input was shut down.
-pub fn l17_that_a_peer_has_finished_is_told_once_while_reads_are_off(fixture: &dyn Fixture) {
+/// Checks that `PeerFinished` is delivered despite a pending write or a round in which reads went off, but not twice,
+/// and not after the driver's own input was shut down.
+pub fn l17_peer_finished_is_delivered_once_while_reads_are_off(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
@@ -67,7 +67,7 @@ pub fn l17_that_a_peer_has_finished_is_told_once_while_reads_are_off(fixture: &d
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"xy");
     bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 1 }));
-    assert!(bench.wait(PATIENCE).ready > 0);
+    assert!(bench.wait(TIMEOUT).ready > 0);
     assert!(matches!(bench.next(), Some(IoEvent::Read(..))));
     bench.set_read(token, None);
     remote.finish();
@@ -89,7 +89,7 @@ fn until_finished(bench: &mut Bench<'_>, token: Token) {
     bench.until("PeerFinished", |seen| seen.iter().any(|event| is_finished(event, token)));
 }
 
-/// The peer has reset while reads are off: told once at most, and silence.
+/// Checks that a reset while reads are off gives at most one event.
 pub fn l17_a_reset_with_reads_off_fails_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -101,8 +101,8 @@ pub fn l17_a_reset_with_reads_off_fails_once(fixture: &dyn Fixture) {
     bench.detach(token);
 }
 
-/// Both directions are over, with reads on and with reads off.
-pub fn l17_a_stream_that_is_over_in_both_directions_does_not_spin(fixture: &dyn Fixture) {
+/// Checks that a stream closed in both directions does not spin, with reads on and off.
+pub fn l17_a_stream_closed_in_both_directions_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     for reads in [true, false] {
         let (token, mut remote) = bench.stream();
@@ -130,11 +130,11 @@ pub fn l17_a_stream_that_is_over_in_both_directions_does_not_spin(fixture: &dyn 
     }
 }
 
-/// A refused connect fails, at once or by one event, and then there is silence.
+/// Checks that a refused connect (ECONNREFUSED) fails at once or with one event, and nothing follows.
 pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (io, target) = fixture.connect_refused();
-    let token = bench.checker.enter(RegistrationKind::Connecting);
+    let token = bench.checker.add(RegistrationKind::Connecting);
     let error = match bench.driver.attach(token, io, Role::Connecting(target.into())) {
         Err(error) => error,
         Ok(()) => {
@@ -149,7 +149,7 @@ pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
     bench.detach(token);
 }
 
-/// Once connected, a stream that is writable all the time does not say so.
+/// Checks that a connected stream that is always writable gives no events.
 pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.connect_accepted();
@@ -161,14 +161,14 @@ pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Room is told once to a write that waits for it, and not again.
-pub fn l17_room_is_told_once(fixture: &dyn Fixture) {
+/// Checks that a pending write gets `Wrote` once.
+pub fn l17_a_pending_write_gets_wrote_once(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
-    let deadline = bench.now().plus(PATIENCE);
+    let deadline = bench.now().plus(TIMEOUT);
     remote.drain();
-    while wrote(&bench.turn(PATIENCE), token).is_none() {
+    while wrote(&bench.turn(TIMEOUT), token).is_none() {
         assert!(bench.now() < deadline, "no Wrote");
         remote.drain();
     }
@@ -176,14 +176,14 @@ pub fn l17_room_is_told_once(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Connections wait in the backlog of a listener that does not accept: silence.
+/// Checks that connections in the backlog of a listener with accepts off give no events.
 pub fn l17_a_full_backlog_with_accepts_off_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
-    let (io, mut door) = fixture.listener();
+    let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     bench.set_read(listener, Some(ReadPlan::default()));
     bench.set_read(listener, None);
-    let _remotes = [door.connect(), door.connect()];
+    let _remotes = [connector.connect(), connector.connect()];
     bench.assert_quiet();
     bench.set_read(listener, Some(ReadPlan::default()));
     bench.until("Accepted", |seen| seen.iter().any(|it| matches!(it, IoEvent::Accepted(..))));

@@ -2,10 +2,10 @@
 
 use waterwheel_channel::driver::{IoEvent, ReadPlan};
 
-use super::bench::{Bench, PATIENCE, bytes_of, is_eof, is_failed};
+use super::bench::{Bench, TIMEOUT, bytes_of, is_eof, is_failed};
 use super::{Fixture, supports_sockets};
 
-/// Nothing is read before reads are turned on; then everything is.
+/// Checks that nothing is read before reads are turned on, and everything afterwards.
 pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -15,13 +15,13 @@ pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
     assert_eq!(bench.read(token, 5), b"hello");
 }
 
-/// What was read is followed by one `ReadComplete`, and then there is silence.
+/// Checks that a round of reads ends with one `ReadComplete`, and that no event follows.
 pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     for _ in 0..3 {
         remote.send(b"hello");
-        let events = bench.turn(PATIENCE);
+        let events = bench.turn(TIMEOUT);
         assert!(
             matches!(events[..], [IoEvent::Read(..), IoEvent::ReadComplete(_)]),
             "{token:?}: {events:?}"
@@ -30,7 +30,7 @@ pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
     }
 }
 
-/// A `LastRead` ends its round: nothing of that token follows in it, and others are told what is theirs.
+/// Checks that a `LastRead` ends the round of its token, and that other tokens get their events.
 pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
@@ -56,12 +56,12 @@ pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
     }
 }
 
-/// The end of a round that is owed to somebody who is detached is not given out either.
+/// Checks that a stream detached within a round gets no `ReadComplete`.
 pub fn l07_a_detached_stream_has_no_read_complete(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"hello");
-    assert!(bench.wait(PATIENCE).ready > 0);
+    assert!(bench.wait(TIMEOUT).ready > 0);
     let read = bench.next();
     assert!(matches!(&read, Some(IoEvent::Read(of, _)) if *of == token), "{read:?}");
     bench.detach(token);
@@ -70,7 +70,7 @@ pub fn l07_a_detached_stream_has_no_read_complete(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// At most so many reads in a round, of so many bytes each; what is left comes in later rounds.
+/// Checks that a round has at most `max_reads` reads of at most `size` bytes, and that later rounds read the rest.
 pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
     const SENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxy";
     let mut bench = Bench::open(fixture);
@@ -84,9 +84,8 @@ pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// A peer that sends as fast as it is read cannot keep a round from ending, nor others from being
-/// read.
-pub fn l05_a_flooding_peer_cannot_keep_a_round_going(fixture: &dyn Fixture) {
+/// Checks that a peer that sends as fast as it is read can neither prolong a round nor delay other streams.
+pub fn l05_a_flooding_peer_cannot_prolong_a_round(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
@@ -97,7 +96,7 @@ pub fn l05_a_flooding_peer_cannot_keep_a_round_going(fixture: &dyn Fixture) {
     flood.send(&[b'x'; 4096]);
     let mut read = Vec::new();
     for _ in 0..3 {
-        assert!(bench.wait(PATIENCE).ready > 0);
+        assert!(bench.wait(TIMEOUT).ready > 0);
         let mut of_flood = 0;
         while let Some(event) = bench.next() {
             of_flood += usize::from(event.token() == flooded);
@@ -109,14 +108,14 @@ pub fn l05_a_flooding_peer_cannot_keep_a_round_going(fixture: &dyn Fixture) {
     assert_eq!(read, b"me too");
 }
 
-/// Turning reads off in the middle of a round stops them there; nothing is lost.
+/// Checks that turning reads off within a round stops them at once, and that no bytes are lost.
 pub fn l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     let plan = Some(ReadPlan { max_reads: 16, size: 1 });
     bench.set_read(token, plan);
     remote.send(b"abc");
-    assert!(bench.wait(PATIENCE).ready > 0);
+    assert!(bench.wait(TIMEOUT).ready > 0);
     let first = bench.next();
     assert!(matches!(&first, Some(IoEvent::Read(_, bytes)) if bytes == "a"), "{first:?}");
     bench.set_read(token, None);
@@ -127,8 +126,8 @@ pub fn l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round(fixture: &dyn
     assert_eq!(bench.read(token, 2), b"bc");
 }
 
-/// The end comes after everything that was sent, once.
-pub fn l05_eof_comes_once_and_last(fixture: &dyn Fixture) {
+/// Checks that `Eof` is delivered once, after all bytes.
+pub fn l05_eof_is_delivered_once_and_last(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(ReadPlan { max_reads: 2, size: 2 }));
@@ -143,8 +142,8 @@ pub fn l05_eof_comes_once_and_last(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Reads that are turned off by each `ReadComplete`, and on again after the round, come to the end.
-pub fn l05_whoever_asks_for_one_round_after_the_other_learns_of_the_end(fixture: &dyn Fixture) {
+/// Checks that `Eof` is delivered to a reader that turns reads off at each `ReadComplete` and on after the round.
+pub fn l05_eof_is_delivered_although_reads_go_off_after_each_round(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"bye");
@@ -152,7 +151,7 @@ pub fn l05_whoever_asks_for_one_round_after_the_other_learns_of_the_end(fixture:
     let mut seen = Vec::new();
     for _ in 0..4 {
         bench.set_read(token, Some(ReadPlan::default()));
-        bench.wait(PATIENCE);
+        bench.wait(TIMEOUT);
         while let Some(event) = bench.next() {
             if matches!(event, IoEvent::ReadComplete(_)) {
                 bench.set_read(token, None);
@@ -167,8 +166,8 @@ pub fn l05_whoever_asks_for_one_round_after_the_other_learns_of_the_end(fixture:
     panic!("the end was not told: {seen:?}");
 }
 
-/// A stream whose peer has finished can still be written to.
-pub fn l05_a_stream_that_has_ended_is_still_written_to(fixture: &dyn Fixture) {
+/// Checks that a stream whose peer has finished can still be written to.
+pub fn l05_a_stream_whose_peer_has_finished_can_be_written_to(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.finish();
@@ -177,7 +176,7 @@ pub fn l05_a_stream_that_has_ended_is_still_written_to(fixture: &dyn Fixture) {
     assert_eq!(remote.receive(10), b"still here");
 }
 
-/// A reset breaks the stream: `Failed`, and nothing after it.
+/// Checks that a reset (ECONNRESET) gives one `Failed` event and nothing after it.
 pub fn l05_a_reset_fails_a_stream_once(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;

@@ -4,10 +4,10 @@ use waterwheel_channel::driver::{
     Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, WaitSummary,
 };
 
-use super::bench::{Bench, PATIENCE, bytes_of, is_detached, wrote};
+use super::bench::{Bench, TIMEOUT, bytes_of, is_detached, wrote};
 use super::{Fixture, supports_sockets};
 
-/// Everything that was attached still is, under its token, with its interest.
+/// Checks that all registrations keep their token and interest.
 pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 3) {
         return;
@@ -16,7 +16,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 0);
     let (reading, mut of_reading) = bench.reading_stream();
     let (silent, mut of_silent) = bench.stream();
-    let (io, mut door) = fixture.listener();
+    let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     bench.set_read(listener, Some(ReadPlan::default()));
     let (io, mut source) = fixture.foreign();
@@ -29,7 +29,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
     of_silent.send(b"later");
     of_reading.send(b"now");
     assert_eq!(bench.read(reading, 3), b"now");
-    let _remote = door.connect();
+    let _remote = connector.connect();
     let is_accepted = |it: &IoEvent| matches!(it, IoEvent::Accepted(of, ..) if *of == listener);
     bench.until("Accepted", |seen| seen.iter().any(is_accepted));
     source.make_readable();
@@ -40,7 +40,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
     assert_eq!(bench.read(silent, 5), b"later");
 }
 
-/// What was ready, and even what was about to be said, is said after the rebuild, once.
+/// Checks that pending events, also those of the current round, are delivered once after the rebuild.
 pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
@@ -50,13 +50,13 @@ pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
     let (second, mut of_second) = bench.reading_stream();
     of_first.send(b"first");
     of_second.send(b"second");
-    assert!(bench.wait(PATIENCE).ready > 0);
+    assert!(bench.wait(TIMEOUT).ready > 0);
     let mut seen: Vec<IoEvent> = bench.next().into_iter().collect();
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 2);
     let missing = |seen: &[IoEvent]| {
         bytes_of(seen, first).len() + bytes_of(seen, second).len() < b"firstsecond".len()
     };
-    let deadline = bench.now().plus(PATIENCE);
+    let deadline = bench.now().plus(TIMEOUT);
     while missing(&seen) {
         assert!(bench.now() < deadline, "only {seen:?}");
         bench.wait_until(deadline);
@@ -67,22 +67,22 @@ pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// A write that waits for room still does, and is told.
+/// Checks that a write that waits for room gets `Wrote` after the rebuild.
 pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
     bench.assert_quiet();
-    let deadline = bench.now().plus(PATIENCE);
+    let deadline = bench.now().plus(TIMEOUT);
     remote.drain();
-    while wrote(&bench.turn(PATIENCE), token).is_none() {
+    while wrote(&bench.turn(TIMEOUT), token).is_none() {
         assert!(bench.now() < deadline, "no Wrote");
         remote.drain();
     }
 }
 
-/// A connect that is under way is told after the rebuild.
+/// Checks that a connect in flight gets `Connected` after the rebuild.
 pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let dialled = fixture.connect_accepted();
@@ -94,22 +94,22 @@ pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
     assert_eq!(remote.receive(5), b"hello");
 }
 
-/// A waker that was handed out before ends waits after; one that was used in between is not lost.
+/// Checks that wakers created before the rebuild still end waits, and that a wake before it is not lost.
 pub fn l06_the_waker_survives_a_rebuild(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let waker = bench.driver.waker();
     let woken = WaitSummary { ready: 0, woken: true };
     waker.unpark();
     bench.driver.rebuild().expect("rebuild");
-    assert_eq!(bench.wait(PATIENCE), woken, "used before the rebuild");
+    assert_eq!(bench.wait(TIMEOUT), woken, "used before the rebuild");
     bench.assert_quiet();
     waker.unpark();
-    assert_eq!(bench.wait(PATIENCE), woken, "used after the rebuild");
+    assert_eq!(bench.wait(TIMEOUT), woken, "used after the rebuild");
     bench.assert_quiet();
 }
 
-/// What is being detached is not moved, and still says that it is gone.
-pub fn l06_a_rebuild_does_not_bring_back_what_was_detached(fixture: &dyn Fixture) {
+/// Checks that a registration that is being detached is not moved, and still gets `Detached`.
+pub fn l06_a_rebuild_does_not_restore_detached_registrations(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Detach, Interest, Io, IoEvent, OutQueue, ReadPlan, Role};
 
-use super::bench::{Bench, PATIENCE, bytes_of, is_detached};
+use super::bench::{Bench, TIMEOUT, bytes_of, is_detached};
 use super::event_checker::RegistrationKind;
 use super::{Fixture, ForeignTrigger, RemoteStream, supports_sockets};
 
-/// A crowd of readable streams; the first that speaks detaches the rest: none of them speaks.
-pub fn l07_streams_detached_by_the_first_event_say_nothing(fixture: &dyn Fixture) {
+/// Checks that many readable streams that are detached at the first event have no events.
+pub fn l07_streams_detached_at_the_first_event_have_no_events(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, fixture.crowd_size()) {
         return;
     }
@@ -19,14 +19,14 @@ pub fn l07_streams_detached_by_the_first_event_say_nothing(fixture: &dyn Fixture
     let mut crowd: Vec<(Token, Box<dyn RemoteStream>)> =
         (0..fixture.crowd_size()).map(|_| bench.reading_stream()).collect();
     crowd.iter_mut().for_each(|(_, remote)| assert_eq!(remote.send(b"x"), 1));
-    assert!(bench.wait(PATIENCE).ready > 0);
-    let first = bench.next().expect("somebody speaks").token();
+    assert!(bench.wait(TIMEOUT).ready > 0);
+    let first = bench.next().expect("one registration has an event").token();
     detach_all_but(&mut bench, first, crowd.iter().map(|(token, _)| *token));
     crowd.iter_mut().filter(|(token, _)| *token != first).for_each(|(_, it)| it.wait_ended());
 }
 
-/// The same with foreign descriptors.
-pub fn l07_foreign_descriptors_detached_by_the_first_event_say_nothing(fixture: &dyn Fixture) {
+/// Checks that many ready foreign descriptors that are detached at the first event have no events.
+pub fn l07_foreign_descriptors_detached_at_the_first_event_have_no_events(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let mut crowd: Vec<(Token, Box<dyn ForeignTrigger>)> = Vec::new();
     for _ in 0..fixture.crowd_size() {
@@ -34,12 +34,12 @@ pub fn l07_foreign_descriptors_detached_by_the_first_event_say_nothing(fixture: 
         crowd.push((bench.register(io, Interest::READABLE), source));
     }
     crowd.iter_mut().for_each(|(_, source)| source.make_readable());
-    assert!(bench.wait(PATIENCE).ready > 0);
-    let first = bench.next().expect("somebody speaks").token();
+    assert!(bench.wait(TIMEOUT).ready > 0);
+    let first = bench.next().expect("one registration has an event").token();
     detach_all_but(&mut bench, first, crowd.iter().map(|(token, _)| *token));
 }
 
-/// Detaches, lets the round go on, and expects one `Detached` of each that is pending.
+/// Detaches all tokens but one, finishes the round, and expects one `Detached` for each pending detach.
 fn detach_all_but(bench: &mut Bench<'_>, one: Token, all: impl Iterator<Item = Token>) {
     let others = all.filter(|token| *token != one);
     let pending: Vec<Token> =
@@ -56,12 +56,12 @@ fn detach_all_but(bench: &mut Bench<'_>, one: Token, all: impl Iterator<Item = T
     }
     let strangers = seen.iter().filter(|event| event.token() != one);
     let strangers = strangers.filter(|event| !matches!(event, IoEvent::Detached(_)));
-    assert_eq!(strangers.count(), 0, "a detached registration spoke");
+    assert_eq!(strangers.count(), 0, "a detached registration had an event");
 }
 
-/// What was waiting to be said is not said after a detach, nor by whoever gets the same index, or the
-/// same descriptor, in the same round.
-pub fn l07_a_successor_does_not_inherit_events(fixture: &dyn Fixture) {
+/// Checks that pending events of a detached stream are not delivered, also not to a registration that gets the same
+/// index or descriptor in the same round.
+pub fn l07_a_registration_does_not_inherit_events_of_its_predecessor(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
@@ -71,8 +71,8 @@ pub fn l07_a_successor_does_not_inherit_events(fixture: &dyn Fixture) {
         let (b, mut of_b) = bench.reading_stream();
         of_a.send(b"x");
         of_b.send(b"x");
-        assert!(bench.wait(PATIENCE).ready > 0);
-        let speaking = bench.next().expect("somebody speaks").token();
+        assert!(bench.wait(TIMEOUT).ready > 0);
+        let speaking = bench.next().expect("one registration has an event").token();
         let silent = if speaking == a { b } else { a };
         let pending = bench.begin_detach(silent) == Detach::Pending;
         let (successor, mut remote) = bench.reading_stream();
@@ -88,8 +88,9 @@ pub fn l07_a_successor_does_not_inherit_events(fixture: &dyn Fixture) {
     }
 }
 
-/// A detach is done, or one `Detached` follows; then the descriptor is closed and the token unknown.
-pub fn l07_a_detach_is_done_or_one_detached_follows(fixture: &dyn Fixture) {
+/// Checks that a detach is done at once or followed by one `Detached`, and that the descriptor is then closed and the
+/// token unknown.
+pub fn l07_a_detach_is_done_at_once_or_followed_by_one_detached(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 3) {
         return;
     }
@@ -111,8 +112,8 @@ pub fn l07_a_detach_is_done_or_one_detached_follows(fixture: &dyn Fixture) {
     of_idle.wait_ended();
 }
 
-/// A detach while a write is pending ends it: `Detached` is all that is said.
-pub fn l07_a_pending_write_dies_with_its_registration(fixture: &dyn Fixture) {
+/// Checks that a detach ends a pending write, with no event but `Detached`.
+pub fn l07_a_detach_ends_a_pending_write(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
@@ -122,7 +123,7 @@ pub fn l07_a_pending_write_dies_with_its_registration(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Calls with tokens that are not attached are errors or do nothing.
+/// Checks that calls with tokens that are not attached are errors or do nothing.
 pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (gone, _remote) = bench.stream();
@@ -140,29 +141,29 @@ pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
     }
     bench.assert_quiet();
     remote.send(b"x");
-    assert_eq!(bench.read(attached, 1), b"x", "the others are well");
+    assert_eq!(bench.read(attached, 1), b"x", "other registrations still work");
 }
 
-/// What a driver does not know is handed back in the error, and the token stays free.
-pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
+/// Checks that an unknown kind of socket is returned in the error, and that the token stays free.
+pub fn l07_a_failed_attach_returns_the_socket_and_leaves_the_token_free(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let target: std::net::SocketAddr = "127.0.0.1:9".parse().expect("an address");
-    let token = bench.checker.enter(RegistrationKind::Stream);
+    let token = bench.checker.add(RegistrationKind::Stream);
     for role in [Role::Stream, Role::Listener, Role::Connecting(target.into())] {
         let strange = Arc::new(());
         let refused = bench.driver.attach(token, Io::new(strange.clone()), role.clone());
-        assert!(refused.is_err(), "{role:?}: nobody knows what that is");
-        assert_eq!(Arc::strong_count(&strange), 2, "{role:?}: it was dropped by the driver");
+        assert!(refused.is_err(), "{role:?}: the kind is unknown");
+        assert_eq!(Arc::strong_count(&strange), 2, "{role:?}: the driver dropped it");
         drop(refused);
-        assert_eq!(Arc::strong_count(&strange), 1, "{role:?}: it was kept");
+        assert_eq!(Arc::strong_count(&strange), 1, "{role:?}: the driver kept it");
     }
     let strange = Arc::new(());
     let io = Io::new(strange.clone());
     let refused = bench.driver.register_foreign(token, io, Interest::READABLE);
-    assert!(refused.is_err(), "foreign: nobody knows what that is");
-    assert_eq!(Arc::strong_count(&strange), 2, "foreign: it was dropped by the driver");
+    assert!(refused.is_err(), "foreign: the kind is unknown");
+    assert_eq!(Arc::strong_count(&strange), 2, "foreign: the driver dropped it");
     drop(refused);
-    assert_eq!(Arc::strong_count(&strange), 1, "foreign: it was kept");
+    assert_eq!(Arc::strong_count(&strange), 1, "foreign: the driver kept it");
     bench.assert_quiet();
 
     let (io, mut remote) = fixture.pair();
@@ -172,8 +173,8 @@ pub fn l07_a_failed_attach_leaves_nothing(fixture: &dyn Fixture) {
     assert_eq!(bench.read(token, 1), b"x");
 }
 
-/// Streams that come and go under the same index are told apart.
-pub fn l07_tokens_of_one_index_are_told_apart(fixture: &dyn Fixture) {
+/// Checks that successive streams with the same index are distinguished by their tokens.
+pub fn l07_tokens_with_the_same_index_are_distinguished(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let mut before: Option<Token> = None;
     for n in 0..50_u8 {

@@ -7,12 +7,12 @@ use bytes::Bytes;
 use waterwheel_channel::driver::{OutQueue, ReadPlan, Submit};
 
 use super::Fixture;
-use super::bench::{Bench, GLANCE, PATIENCE, bytes_of, is_failed, wrote};
+use super::bench::{Bench, SHORT_WAIT, TIMEOUT, bytes_of, is_failed, wrote};
 use crate::temp_file::TempFile;
 
-/// What is written arrives, in order, however many chunks it is in.
+/// Checks that written bytes arrive in order, in any number of chunks.
 pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
-    // More chunks than one system call takes (1024), so that the rest has to follow.
+    // More chunks than one writev takes (IOV_MAX is 1024), so that the rest has to follow.
     const CHUNKS: usize = 3000;
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -29,8 +29,8 @@ pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
     assert!(remote.drain().is_empty(), "more has arrived than was written");
 }
 
-/// Without room a write is pending; with room there is one `Wrote`, and nothing was lost or doubled.
-pub fn l05_a_write_without_room_is_pending_until_there_is(fixture: &dyn Fixture) {
+/// Checks that a write without room is pending, that room gives one `Wrote`, and that no byte is lost or repeated.
+pub fn l05_a_write_without_room_is_pending_until_there_is_room(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
@@ -39,9 +39,9 @@ pub fn l05_a_write_without_room_is_pending_until_there_is(fixture: &dyn Fixture)
 
     let mut arrived = remote.drain().len();
     assert!(arrived > 0, "something has arrived");
-    let deadline = bench.now().plus(PATIENCE);
+    let deadline = bench.now().plus(TIMEOUT);
     let freed = loop {
-        let seen = bench.turn(PATIENCE);
+        let seen = bench.turn(TIMEOUT);
         arrived += remote.drain().len();
         match wrote(&seen, token) {
             Some(n) => break n,
@@ -60,8 +60,8 @@ pub fn l05_a_write_without_room_is_pending_until_there_is(fixture: &dyn Fixture)
     bench.assert_quiet();
 }
 
-/// A pending write and something to read: the end of the write is told first.
-pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
+/// Checks that `Wrote` comes before the reads of the same round.
+pub fn l05_wrote_is_delivered_before_read(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
@@ -70,10 +70,10 @@ pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
     bench.set_read(token, Some(ReadPlan::default()));
     remote.drain();
     let (mut told, mut read) = (false, Vec::new());
-    let deadline = bench.now().plus(PATIENCE);
+    let deadline = bench.now().plus(TIMEOUT);
     while !told || read.is_empty() {
         assert!(bench.now() < deadline, "Wrote: {told}, read: {read:?}");
-        let seen = bench.turn(PATIENCE);
+        let seen = bench.turn(TIMEOUT);
         told |= wrote(&seen, token).is_some();
         read.extend(bytes_of(&seen, token));
         remote.drain();
@@ -81,8 +81,8 @@ pub fn l05_wrote_comes_before_read(fixture: &dyn Fixture) {
     assert_eq!(read, b"x");
 }
 
-/// A file that is sent arrives between what was written before and after, however slowly it is read.
-pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
+/// Checks that a sent file arrives between the bytes written before and after it, also to a slow reader.
+pub fn l05_a_file_arrives_between_the_bytes_around_it(fixture: &dyn Fixture) {
     let temp_file = TempFile::new(3_000_000);
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -99,10 +99,10 @@ pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
             Submit::Full | Submit::Pending => {
                 let most = usize::try_from(file.len()).expect("it is in memory");
                 bench.checker.entry(token).writing = Some(most);
-                let deadline = bench.now().plus(PATIENCE);
+                let deadline = bench.now().plus(TIMEOUT);
                 file.advance(loop {
                     arrived.extend(remote.drain());
-                    match wrote(&bench.turn(GLANCE), token) {
+                    match wrote(&bench.turn(SHORT_WAIT), token) {
                         Some(n) => break n,
                         None => assert!(bench.now() < deadline, "{} arrived", arrived.len()),
                     }
@@ -118,8 +118,8 @@ pub fn l05_a_file_arrives_among_what_is_written(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// A file that has become shorter than it was is an error, as soon as its end is met.
-pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
+/// Checks that a file that was truncated is an error when its end is reached.
+pub fn l05_a_truncated_file_is_an_error(fixture: &dyn Fixture) {
     let temp_file = TempFile::new(1000);
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -141,8 +141,9 @@ pub fn l05_a_file_that_was_cut_is_an_error(fixture: &dyn Fixture) {
     assert_eq!(remote.receive(10), &temp_file.contents()[..10]);
 }
 
-/// A shut-down output is the peer's end, after what was written; the other direction stays open.
-pub fn l05_a_shut_down_output_is_the_peers_end(fixture: &dyn Fixture) {
+/// Checks that shutting down the output is end of file for the peer, after the written bytes, and that the other
+/// direction stays open.
+pub fn l05_shutting_down_the_output_is_end_of_file_for_the_peer(fixture: &dyn Fixture) {
     let mut bench = Bench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     bench.write(token, b"last words");

@@ -225,8 +225,8 @@ impl Embedded {
 
     // The application's side: the tail of the pipeline.
 
-    /// Writes a message at the tail, as [`Channel::write`] does, and runs the loop until it is idle. The message is sent
-    /// with the next [`flush`](Self::flush).
+    /// Writes a message at the tail, as [`Channel::write`] does, and runs the loop until it is idle. The message is
+    /// sent with the next [`flush`](Self::flush).
     pub fn write(&mut self, msg: impl Into<Msg>) -> ChannelFuture {
         self.call(|channel| channel.write(msg))
     }

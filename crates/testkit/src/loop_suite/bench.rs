@@ -1,4 +1,4 @@
-//! The work bench of the suite: a loop driven by hand, or a group of loops, with all that they report.
+//! The test bench of the suite: a manual loop or a group of loops, with their reports.
 
 use std::io;
 use std::panic::resume_unwind;
@@ -14,39 +14,39 @@ use waterwheel_executor::{Fault, Nanos, Report, Reporter, UserCode};
 use crate::faulty::{DriverCall, Faults, Faulty};
 
 /// How long the suite waits for something that must happen.
-pub(super) const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long one turn waits, of those that are made until something has happened, and how many.
-const GLANCE: Duration = Duration::from_millis(2);
-const GLANCES: usize = 10_000;
+/// How long each turn waits that is taken until something happens, and the maximum number of such turns.
+const SHORT_WAIT: Duration = Duration::from_millis(2);
+const MAX_TURNS: usize = 10_000;
 
-/// Panics without a word on the terminal.
-pub fn blow(message: &'static str) -> ! {
+/// Panics without calling the panic hook, so that nothing is printed.
+pub fn panic_quietly(message: &'static str) -> ! {
     resume_unwind(Box::new(message))
 }
 
-/// A loop driven by hand, and what it reports.
+/// A manual loop over a driver with injectable faults, and its reports.
 #[derive(Debug)]
 pub struct Bench {
-    /// The loop.
-    pub hand: ManualEventLoop,
-    /// What it has reported.
+    /// The manual loop.
+    pub manual: ManualEventLoop,
+    /// The reports of the loop.
     pub reports: Arc<Reports>,
-    /// The hand in its driver.
+    /// Injects faults into the loop's driver.
     pub faults: Faults,
 }
 
 impl Bench {
-    /// A loop as it is built by default.
+    /// Creates a loop with default properties.
     #[must_use]
     pub fn new(drivers: &dyn OpenDriver) -> Self {
         Self::with(drivers, |builder| builder)
     }
 
-    /// A loop with properties of its own.
+    /// Creates a loop whose properties `how` sets.
     ///
     /// # Panics
-    /// If it cannot be built.
+    /// If the loop cannot be built.
     #[must_use]
     pub fn with(
         drivers: &dyn OpenDriver,
@@ -55,10 +55,10 @@ impl Bench {
         Self::over(drivers.open().expect("a driver"), how)
     }
 
-    /// A loop with properties of its own, over a driver that is open.
+    /// Creates a loop whose properties `how` sets, over an open driver.
     ///
     /// # Panics
-    /// If it cannot be built.
+    /// If the loop cannot be built.
     #[must_use]
     pub fn over(
         driver: Box<dyn Driver>,
@@ -67,55 +67,55 @@ impl Bench {
         let opened = Faulty::new(Opened(Mutex::new(vec![driver])));
         let (faults, reports) = (opened.faults(), Arc::new(Reports::default()));
         let builder = EventLoopGroup::builder(opened).name("bench").reporter(reports.clone());
-        let hand = how(builder).build_manual().expect("a loop");
-        Self { hand, reports, faults }
+        let manual = how(builder).build_manual().expect("a loop");
+        Self { manual, reports, faults }
     }
 
-    /// The loop's handle.
+    /// Returns the loop's handle.
     #[must_use]
     pub fn event_loop(&self) -> EventLoop {
-        self.hand.event_loop()
+        self.manual.event_loop()
     }
 
-    /// One turn that does not block; whether there will be another.
+    /// Takes one turn that does not block; returns false if the loop has terminated.
     pub fn turn(&mut self) -> bool {
-        self.hand.turn(Some(Duration::ZERO))
+        self.manual.turn(Some(Duration::ZERO))
     }
 
-    /// So many turns that do not block.
+    /// Takes `n` turns that do not block.
     pub fn turns(&mut self, n: usize) {
         for _ in 0..n {
             self.turn();
         }
     }
 
-    /// Turns until something has happened.
+    /// Takes turns until `happened` returns true.
     ///
     /// # Panics
-    /// If it does not in twenty seconds.
+    /// If that does not happen within ten thousand turns.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
-        for _ in 0..GLANCES {
+        for _ in 0..MAX_TURNS {
             if happened() {
                 return;
             }
-            self.hand.turn(Some(GLANCE));
+            self.manual.turn(Some(SHORT_WAIT));
         }
-        panic!("no {what} in {GLANCES} turns");
+        panic!("no {what} in {MAX_TURNS} turns");
     }
 
-    /// Turns until the loop has terminated.
+    /// Takes turns until the loop has terminated.
     ///
     /// # Panics
-    /// If it does not in twenty seconds.
+    /// If that does not happen within ten thousand turns.
     #[track_caller]
     pub fn until_over(&mut self) {
-        for _ in 0..GLANCES {
-            if !self.hand.turn(Some(GLANCE)) {
+        for _ in 0..MAX_TURNS {
+            if !self.manual.turn(Some(SHORT_WAIT)) {
                 return;
             }
         }
-        panic!("not over in {GLANCES} turns");
+        panic!("not over in {MAX_TURNS} turns");
     }
 
     /// Calls `f` on the loop.
@@ -123,28 +123,28 @@ impl Bench {
     /// # Panics
     /// If the loop has terminated.
     pub fn here<R>(&mut self, f: impl FnOnce(&LocalLoop) -> R) -> R {
-        self.hand.on_loop(f).expect("a loop that is not over")
+        self.manual.on_loop(f).expect("a loop that is not over")
     }
 
-    /// The time, by the loop's clock.
+    /// Returns the time of the loop's clock.
     pub fn now(&mut self) -> Nanos {
         self.here(LocalLoop::now)
     }
 
-    /// What the loop has done.
+    /// Returns the loop's metrics.
     #[must_use]
     pub fn metrics(&self) -> LoopMetrics {
         self.event_loop().metrics()
     }
 
-    /// How often its driver was asked to wait.
+    /// Returns how often the driver's `wait` was called.
     #[must_use]
     pub fn waits(&self) -> usize {
         self.faults.calls(DriverCall::Wait)
     }
 }
 
-/// A group of loops on threads of their own, and what they report.
+/// Creates a group of threaded loops, and their reports.
 pub(super) fn group(
     drivers: &dyn OpenDriver,
     threads: usize,
@@ -156,27 +156,27 @@ pub(super) fn group(
     (how(builder).build().expect("a group of loops"), reports)
 }
 
-/// Shuts a group down, and waits for it.
+/// Shuts a group down gracefully and waits until it has terminated.
 #[track_caller]
 pub(super) fn end(group: &EventLoopGroup) {
-    let ended = group.shutdown_gracefully(Duration::ZERO, PATIENCE).expect("a sound shutdown");
-    ended.wait_timeout(PATIENCE).expect("it terminates");
+    let ended = group.shutdown_gracefully(Duration::ZERO, TIMEOUT).expect("a sound shutdown");
+    ended.wait_timeout(TIMEOUT).expect("it terminates");
 }
 
-/// What loops have reported, in order.
+/// A reporter that collects the faults of loops, in order.
 #[derive(Debug, Default)]
 pub struct Reports(Mutex<Vec<Fault>>);
 
 impl Reports {
-    /// Takes them all.
+    /// Takes all faults.
     pub fn take(&self) -> Vec<Fault> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes them all: whose panics they were, and what was said.
+    /// Takes all faults, which must be panics: the kind of user code and the message.
     ///
     /// # Panics
-    /// If something else was reported.
+    /// If another fault was reported.
     #[track_caller]
     pub fn take_panics(&self) -> Vec<(UserCode, String)> {
         let panic = |fault| match fault {
@@ -186,7 +186,7 @@ impl Reports {
         self.take().into_iter().map(panic).collect()
     }
 
-    /// Takes them all, as text.
+    /// Takes all faults as text.
     pub fn take_texts(&self) -> Vec<String> {
         self.take().iter().map(ToString::to_string).collect()
     }
@@ -198,7 +198,7 @@ impl Reporter for Reports {
     }
 }
 
-/// Drivers that were opened before, for whoever must own what opens them.
+/// A driver factory that hands out drivers that were opened before.
 struct Opened(Mutex<Vec<Box<dyn Driver>>>);
 
 impl Opened {

@@ -11,9 +11,9 @@ use waterwheel_channel::LocalLoop;
 use waterwheel_channel::driver::OpenDriver;
 use waterwheel_executor::{ErrorKind, RejectReason, UserCode};
 
-use super::bench::{Bench, blow};
+use super::bench::{Bench, panic_quietly};
 
-/// Ready the second time it is polled; wakes itself the first time.
+/// A future that wakes itself at the first poll and is ready at the second.
 async fn one_more_turn() {
     let mut polled = false;
     poll_fn(|context| {
@@ -26,7 +26,7 @@ async fn one_more_turn() {
     .await;
 }
 
-/// A future that need not be `Send`, and one that must.
+/// Checks that `spawn_local` and `spawn` run their futures on the loop.
 pub fn l15_futures_run_on_the_loop(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let not_send = Rc::new(Cell::new(0));
@@ -46,7 +46,7 @@ pub fn l15_futures_run_on_the_loop(drivers: &dyn OpenDriver) {
     assert!(sent.try_take().expect("it is through").unwrap());
 }
 
-/// A future that was spawned in a turn by a task is polled in that turn; by a future, in the next.
+/// Checks that futures spawn and await other futures of their loop.
 pub fn l15_a_future_spawns_and_awaits_others(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let sum = bench.here(|here| {
@@ -67,7 +67,7 @@ pub fn l15_a_future_spawns_and_awaits_others(drivers: &dyn OpenDriver) {
     assert_eq!(seen.get(), 3);
 }
 
-/// A turn polls each future once: one that wakes itself does not keep anybody waiting.
+/// Checks that a turn polls each future once, so that one that wakes itself delays nothing else.
 pub fn l15_a_turn_polls_a_future_once(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let polls = Rc::new(Cell::new(0));
@@ -90,7 +90,7 @@ pub fn l15_a_turn_polls_a_future_once(drivers: &dyn OpenDriver) {
     }
 }
 
-/// A loop with a future that is ready does not sleep.
+/// Checks that a loop with a woken future does not sleep.
 pub fn l15_a_loop_does_not_sleep_over_a_ready_future(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let before = bench.now();
@@ -102,13 +102,13 @@ pub fn l15_a_loop_does_not_sleep_over_a_ready_future(drivers: &dyn OpenDriver) {
         })
     });
     for _ in 0..6 {
-        bench.hand.turn(Some(super::bench::PATIENCE));
+        bench.manual.turn(Some(super::bench::TIMEOUT));
     }
     assert!(done.is_done());
-    assert!(bench.now().since(before) < super::bench::PATIENCE);
+    assert!(bench.now().since(before) < super::bench::TIMEOUT);
 }
 
-/// Wakes from the loop's own thread, by tasks and by other futures.
+/// Checks that wakes on the loop's own thread queue no command and cause one poll.
 pub fn l15_a_wake_on_the_loop_costs_no_command(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let waker: Rc<RefCell<Option<Waker>>> = Rc::default();
@@ -136,11 +136,11 @@ pub fn l15_a_wake_on_the_loop_costs_no_command(drivers: &dyn OpenDriver) {
     assert_eq!(bench.metrics().futures_polled, polls + 1, "many wakes, one poll");
 }
 
-/// A panic is an error for whoever awaits, and reported; the loop lives on.
+/// Checks that a panic of a future fails its join handle and is reported, and that the loop continues.
 pub fn e12_a_future_that_panics_fails_and_is_reported(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let sent = bench.event_loop().spawn(async { blow("sent") }).unwrap();
-    let local = bench.here(|here| here.spawn_local(async { blow("local") }));
+    let sent = bench.event_loop().spawn(async { panic_quietly("sent") }).unwrap();
+    let local = bench.here(|here| here.spawn_local(async { panic_quietly("local") }));
     let seen = Rc::new(RefCell::new(String::new()));
     let sees = seen.clone();
     let _awaits = bench.here(|here| {
@@ -164,7 +164,7 @@ pub fn e12_a_future_that_panics_fails_and_is_reported(drivers: &dyn OpenDriver) 
     );
 }
 
-/// Dropping what awaits a future lets it run on.
+/// Checks that a future continues when its join handle is dropped.
 pub fn l15_dropping_a_join_detaches(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let ran = Arc::new(Mutex::new(Vec::new()));
@@ -185,7 +185,7 @@ pub fn l15_dropping_a_join_detaches(drivers: &dyn OpenDriver) {
     assert_eq!(ran, ["local", "sent"]);
 }
 
-/// A bounded queue counts spawns, and gives the future back.
+/// Checks that spawns count against the queue bound, and that a rejected future is returned.
 pub fn l15_a_spawn_counts_against_the_queue_bound(drivers: &dyn OpenDriver) {
     let mut bench = Bench::with(drivers, |builder| builder.queue_bound(16));
     for _ in 0..16 {

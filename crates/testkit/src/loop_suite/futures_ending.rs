@@ -1,4 +1,4 @@
-//! How futures end that are not through: abort, cancel, shutdown (L15, E16).
+//! How unfinished futures end: abort, cancel, shutdown (L15, E16).
 
 use std::cell::{Cell, RefCell};
 use std::future::{pending, poll_fn};
@@ -11,9 +11,9 @@ use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{LocalJoin, LocalLoop, sleep};
 use waterwheel_executor::{ErrorKind, RejectReason, UserCode};
 
-use super::bench::{Bench, PATIENCE, blow};
+use super::bench::{Bench, TIMEOUT, panic_quietly};
 
-/// Notes whether it was dropped on a loop.
+/// Records for each guard whether it was dropped on a loop.
 #[derive(Clone, Default)]
 struct Dropped(Arc<Mutex<Vec<bool>>>);
 
@@ -35,13 +35,13 @@ impl Drop for Guard {
     }
 }
 
-/// Keeps what it is given, for ever.
+/// A future that keeps the guard and never completes.
 async fn keep(guard: Guard) {
     pending::<()>().await;
     drop(guard);
 }
 
-/// What a join gives, once it is ready.
+/// Returns a cell that gets the outcome of a join handle as text, once it is ready.
 fn outcome<T: 'static>(bench: &mut Bench, join: LocalJoin<T>) -> Rc<RefCell<Option<String>>> {
     let seen: Rc<RefCell<Option<String>>> = Rc::default();
     let sees = seen.clone();
@@ -54,7 +54,7 @@ fn outcome<T: 'static>(bench: &mut Bench, join: LocalJoin<T>) -> Rc<RefCell<Opti
     seen
 }
 
-/// An aborted future is dropped on the loop, and its join says "cancelled".
+/// Checks that an aborted future is dropped on the loop, and that its join handle fails with "cancelled".
 pub fn l15_an_aborted_future_is_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let guard = dropped.guard();
@@ -72,8 +72,8 @@ pub fn l15_an_aborted_future_is_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     assert!(bench.reports.take().is_empty());
 }
 
-/// One that is through is not aborted any more; two aborts are one.
-pub fn l15_an_abort_comes_too_late_or_twice(drivers: &dyn OpenDriver) {
+/// Checks that an abort of a finished future, and a second abort, have no effect.
+pub fn l15_a_late_or_second_abort_does_nothing(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let through = bench.here(|here| here.spawn_local(async { 7 }));
     bench.turn();
@@ -90,7 +90,7 @@ pub fn l15_an_abort_comes_too_late_or_twice(drivers: &dyn OpenDriver) {
     assert_eq!(seen.borrow().as_deref(), Some("Ok(())"));
 }
 
-/// A future that aborts itself while it is polled is dropped after that.
+/// Checks that a future that aborts itself is dropped after its poll.
 pub fn l15_a_future_may_abort_itself(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let own: Rc<RefCell<Option<LocalJoin<()>>>> = Rc::default();
@@ -115,7 +115,7 @@ pub fn l15_a_future_may_abort_itself(drivers: &dyn OpenDriver) {
     assert!(own.borrow().as_ref().unwrap().is_done());
 }
 
-/// Cancelling the outcome of a spawn drops the future, on the loop.
+/// Checks that cancelling the promise of a spawn drops the future on the loop.
 pub fn l15_a_cancelled_spawn_is_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let running = bench.event_loop().spawn(keep(dropped.guard())).unwrap();
@@ -135,7 +135,7 @@ pub fn l15_a_cancelled_spawn_is_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     assert_eq!(dropped.taken(), [true]);
 }
 
-/// At the loop's end its futures are dropped there, and whoever awaits them is told.
+/// Checks that a shutdown drops the loop's futures on the loop and cancels their promises.
 pub fn l15_futures_are_dropped_on_the_loop_at_shutdown(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let guard = dropped.guard();
@@ -143,11 +143,11 @@ pub fn l15_futures_are_dropped_on_the_loop_at_shutdown(drivers: &dyn OpenDriver)
     let sent = bench.event_loop().spawn(keep(dropped.guard())).unwrap();
     let guard = dropped.guard();
     let asleep = bench.event_loop().spawn(async move {
-        sleep(PATIENCE).await;
+        sleep(TIMEOUT).await;
         drop(guard);
     });
     bench.turns(2);
-    let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    let _ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
     bench.until_over();
     assert_eq!(dropped.taken(), [true; 3]);
     assert!(local.is_done());
@@ -156,8 +156,8 @@ pub fn l15_futures_are_dropped_on_the_loop_at_shutdown(drivers: &dyn OpenDriver)
     }
 }
 
-/// One that was spawned and never polled is dropped on the loop too, even if the loop never turns.
-pub fn l15_futures_of_a_dropped_loop_are_dropped_there(drivers: &dyn OpenDriver) {
+/// Checks that a future that was never polled is dropped on the loop, even if the loop never takes a turn.
+pub fn l15_futures_of_a_dropped_loop_are_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     let (bench, dropped) = (Bench::new(drivers), Dropped::default());
     let sent = bench.event_loop().spawn(keep(dropped.guard())).unwrap();
     drop(bench);
@@ -165,14 +165,14 @@ pub fn l15_futures_of_a_dropped_loop_are_dropped_there(drivers: &dyn OpenDriver)
     assert!(matches!(sent.join().unwrap_err().kind(), ErrorKind::Cancelled));
 }
 
-/// A future that panicked is dropped on the loop.
+/// Checks that a future that panicked is dropped on the loop.
 pub fn l15_a_future_that_panicked_is_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let guard = dropped.guard();
     let _failed: LocalJoin<()> = bench.here(|here| {
         here.spawn_local(async move {
             let _guard = guard;
-            blow("in the middle")
+            panic_quietly("in the middle")
         })
     });
     bench.turn();
@@ -180,12 +180,12 @@ pub fn l15_a_future_that_panicked_is_dropped_on_the_loop(drivers: &dyn OpenDrive
     assert_eq!(bench.reports.take_panics().len(), 1);
 }
 
-/// A destructor that panics is reported, and the loop lives on.
+/// Checks that a panicking destructor of a future is reported, and that the loop continues.
 pub fn e12_a_future_whose_drop_panics_is_reported(drivers: &dyn OpenDriver) {
     struct Bomb;
     impl Drop for Bomb {
         fn drop(&mut self) {
-            blow("boom");
+            panic_quietly("boom");
         }
     }
     let mut bench = Bench::new(drivers);
@@ -205,8 +205,8 @@ pub fn e12_a_future_whose_drop_panics_is_reported(drivers: &dyn OpenDriver) {
     assert!(ran.is_done() && join.is_done());
 }
 
-/// What comes after the end comes back.
-pub fn l15_a_spawn_after_shutdown_gives_the_future_back(drivers: &dyn OpenDriver) {
+/// Checks that a terminated loop returns a spawned future.
+pub fn l15_a_spawn_after_shutdown_returns_the_future(drivers: &dyn OpenDriver) {
     let (mut bench, dropped) = (Bench::new(drivers), Dropped::default());
     let event_loop = bench.event_loop();
     let _ended = event_loop.shutdown();
@@ -219,7 +219,7 @@ pub fn l15_a_spawn_after_shutdown_gives_the_future_back(drivers: &dyn OpenDriver
     assert_eq!(dropped.taken(), [false]);
 }
 
-/// A waker that outlived its loop wakes nobody.
+/// Checks that a waker that outlives its loop has no effect.
 pub fn l15_a_wake_after_the_loops_end_is_harmless(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let waker: Arc<Mutex<Option<Waker>>> = Arc::default();
@@ -235,7 +235,7 @@ pub fn l15_a_wake_after_the_loops_end_is_harmless(drivers: &dyn OpenDriver) {
     std::thread::spawn(move || waker.wake()).join().unwrap();
 }
 
-/// Futures that a dying future spawns are dropped as well.
+/// Checks that futures spawned by a destructor during teardown are dropped.
 pub fn l15_a_future_spawned_by_a_destructor_at_the_end_is_dropped(drivers: &dyn OpenDriver) {
     struct Spawns(Dropped);
     impl Drop for Spawns {

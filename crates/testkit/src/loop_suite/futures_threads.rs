@@ -7,9 +7,9 @@ use std::task::{Poll, Waker};
 
 use waterwheel_channel::driver::OpenDriver;
 
-use super::bench::{PATIENCE, end, group};
+use super::bench::{TIMEOUT, end, group};
 
-/// Permits that threads give and one future takes; each permit comes with a wake.
+/// Permits that threads add and one future awaits; each permit comes with a wake.
 #[derive(Default)]
 struct Permits {
     given: AtomicU64,
@@ -34,7 +34,7 @@ impl Permits {
     }
 }
 
-/// 100,000 wakes of four threads: none is lost, and they cost no more wake-ups than there are sleeps.
+/// Checks that none of 100,000 wakes of four threads is lost, and that there are no more wake-ups than sleeps.
 pub fn l15_no_wake_of_another_thread_is_lost(drivers: &dyn OpenDriver) {
     const THREADS: u64 = 4;
     const EACH: u64 = 25_000;
@@ -51,13 +51,13 @@ pub fn l15_no_wake_of_another_thread_is_lost(drivers: &dyn OpenDriver) {
     for giver in givers {
         giver.join().unwrap();
     }
-    taken.wait_timeout(PATIENCE).expect("no wake is lost");
+    taken.wait_timeout(TIMEOUT).expect("no wake is lost");
     let stats = group.next().stats();
     assert!(stats.wake_ups <= stats.sleeps, "{stats:?}");
     end(&group);
 }
 
-/// One at a time: each wake ends a sleep, and the next comes when it has been seen.
+/// Checks that each of many wakes, made one at a time, ends a sleep.
 pub fn l15_a_wake_ends_a_sleep_every_time(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 1, |builder| builder);
     let permits = Arc::new(Permits::default());
@@ -65,28 +65,28 @@ pub fn l15_a_wake_ends_a_sleep_every_time(drivers: &dyn OpenDriver) {
         let takes = permits.clone();
         let taken = group.next().spawn(async move { takes.take(n).await }).unwrap();
         permits.give();
-        taken.wait_timeout(PATIENCE).expect("no wake is lost");
+        taken.wait_timeout(TIMEOUT).expect("no wake is lost");
     }
     end(&group);
 }
 
-/// Wakers that others keep do not keep a loop: dropping its last handle ends it.
+/// Checks that wakers held elsewhere do not keep a loop alive.
 pub fn l15_wakers_do_not_keep_a_loop_alive(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 1, |builder| builder);
     let permits = Arc::new(Permits::default());
     let takes = permits.clone();
     let dropped = group.next().spawn(async move { takes.take(u64::MAX).await }).unwrap();
     let behind = group.next().spawn(async {}).unwrap();
-    behind.wait_timeout(PATIENCE).expect("the loop turns");
+    behind.wait_timeout(TIMEOUT).expect("the loop turns");
     assert!(permits.waker.lock().unwrap().is_some(), "it was polled before");
     let ended = group.termination();
     drop(group);
-    ended.wait_timeout(PATIENCE).expect("the last handle is gone");
+    ended.wait_timeout(TIMEOUT).expect("the last handle is gone");
     assert!(dropped.join().is_err(), "its futures went with it");
     permits.give();
 }
 
-/// Futures of one loop await futures of another, back and forth.
+/// Checks that futures of two loops await each other.
 pub fn l15_futures_of_two_loops_await_each_other(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 2, |builder| builder);
     let (near, far) = (group.next(), group.next());
@@ -100,7 +100,7 @@ pub fn l15_futures_of_two_loops_await_each_other(drivers: &dyn OpenDriver) {
         sum
     });
     let sum = sum.unwrap();
-    sum.wait_timeout(PATIENCE).expect("they get there");
+    sum.wait_timeout(TIMEOUT).expect("they get there");
     assert_eq!(sum.join().unwrap(), 4950);
     end(&group);
 }

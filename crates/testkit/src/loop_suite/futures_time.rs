@@ -8,11 +8,11 @@ use std::time::Duration;
 use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{Elapsed, interval, sleep, timeout};
 
-use super::bench::{Bench, PATIENCE};
+use super::bench::{Bench, TIMEOUT};
 
 const SHORT: Duration = Duration::from_millis(3);
 
-/// Never early, and in the order of their deadlines.
+/// Checks that sleeps end in the order of their deadlines and never early.
 pub fn l15_sleeps_end_in_order_and_never_early(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let woken: Rc<RefCell<Vec<(u32, bool)>>> = Rc::default();
@@ -31,11 +31,11 @@ pub fn l15_sleeps_end_in_order_and_never_early(drivers: &dyn OpenDriver) {
     assert_eq!(*woken.borrow(), [(1, true), (2, true), (3, true)]);
 }
 
-/// A sleep of no length is over at once, a dropped one leaves no timer.
+/// Checks that a sleep of zero ends at once, and that a dropped sleep removes its timer.
 pub fn l15_a_sleep_that_is_dropped_leaves_no_timer(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let at_once = bench.event_loop().spawn(sleep(Duration::ZERO)).unwrap();
-    let long = bench.event_loop().spawn(sleep(PATIENCE)).unwrap();
+    let long = bench.event_loop().spawn(sleep(TIMEOUT)).unwrap();
     bench.turns(2);
     assert!(at_once.is_done() && !long.is_done());
     assert_eq!(bench.metrics().timers, 1);
@@ -44,8 +44,8 @@ pub fn l15_a_sleep_that_is_dropped_leaves_no_timer(drivers: &dyn OpenDriver) {
     assert_eq!(bench.metrics().timers, 0);
 }
 
-/// A sleep may move to another future, with another waker.
-pub fn l15_a_sleep_wakes_whoever_polled_it_last(drivers: &dyn OpenDriver) {
+/// Checks that a sleep moved to another future wakes that future.
+pub fn l15_a_sleep_wakes_the_task_that_polled_it_last(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let done = bench.here(|here| {
         let here = here.clone();
@@ -59,12 +59,12 @@ pub fn l15_a_sleep_wakes_whoever_polled_it_last(drivers: &dyn OpenDriver) {
     assert!(bench.reports.take().is_empty());
 }
 
-/// A future that is ready wins over the time being up; one that is not loses.
+/// Checks that a timeout polls its future before it checks the time.
 pub fn l15_a_timeout_polls_its_future_first(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let ready = bench.event_loop().spawn(timeout(Duration::ZERO, ready(7))).unwrap();
     let late = bench.event_loop().spawn(timeout(SHORT, pending::<()>())).unwrap();
-    let in_time = bench.event_loop().spawn(timeout(PATIENCE, sleep(SHORT))).unwrap();
+    let in_time = bench.event_loop().spawn(timeout(TIMEOUT, sleep(SHORT))).unwrap();
     bench.until("three outcomes", || ready.is_done() && late.is_done() && in_time.is_done());
     assert_eq!(ready.join().unwrap(), Ok(7));
     assert_eq!(late.join().unwrap(), Err(Elapsed));
@@ -73,8 +73,8 @@ pub fn l15_a_timeout_polls_its_future_first(drivers: &dyn OpenDriver) {
     assert_eq!(bench.metrics().timers, 0, "the timer of the timeout went with it");
 }
 
-/// The first tick comes at once, the others a period apart.
-pub fn l15_an_interval_ticks_on_its_grid(drivers: &dyn OpenDriver) {
+/// Checks that an interval ticks at once and then at multiples of its period.
+pub fn l15_an_interval_ticks_at_multiples_of_its_period(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let ticks = bench.event_loop().spawn(async {
         let mut interval = interval(SHORT);

@@ -1,6 +1,6 @@
-//! The suite that every event loop passes, whatever its driver: the clauses of the loop, one by one.
+//! The conformance suite of event loops, over any driver.
 //!
-//! The driver's crate writes one line:
+//! A driver's crate calls one macro:
 //!
 //! ```
 //! use waterwheel_channel::driver::TaskOnly;
@@ -8,19 +8,20 @@
 //! waterwheel_testkit::loop_suite!(task_only, TaskOnly);
 //! ```
 //!
-//! and another one for the part that needs something to watch, with the fixture that it has for the
-//! [drivers' suite](mod@crate::driver_suite): `loop_io_suite!(epoll, MyFixture)`.
+//! and another one for the part that needs sockets, with its fixture of the
+//! [driver suite](mod@crate::driver_suite): `loop_io_suite!(epoll, MyFixture)`.
 //!
 //! Rules of the suite:
 //!
-//! 1. Most tests drive a loop by hand, on their own thread, turn by turn: what a turn does, and what it
-//!    leaves to the next, can be told apart. Those that are about threads use a group.
-//! 2. Nothing sleeps. Time is the driver's: on a virtual clock, which must jump, a test costs nothing.
-//! 3. Every driver is wrapped in a [faulty](crate::faulty) one, which counts its calls and can be made
-//!    to fail; every report of a loop is kept.
+//! 1. Most tests run a manual loop on their own thread, turn by turn, which shows what each turn does. Tests about
+//!    threads use a group.
+//! 2. Nothing sleeps. Time is the driver's clock: on a virtual clock, which must advance by itself, a test costs no
+//!    time.
+//! 3. Every driver is wrapped in a [faulty](crate::faulty) one, which counts its calls and can be made to fail; every
+//!    report of a loop is kept.
 //!
-//! The numbers in the names are the promises: l03 phases of a turn, l09 tail tasks, l12 loops driven by
-//! hand, l15 futures, e10 wake-ups, e12 panics, e16 teardown, p04 blocking.
+//! The numbers in the names are those of the promises in `docs/PROMISES.md`: l03 phases of a turn, l09 tail tasks, l12
+//! manual loops, l15 futures, e10 wake-ups, e12 panics, e16 teardown, p04 blocking.
 
 mod bench;
 mod futures;
@@ -34,7 +35,7 @@ mod tail_tasks;
 mod test_list;
 mod threads;
 
-pub use self::bench::{Bench, Reports, blow};
+pub use self::bench::{Bench, Reports, panic_quietly};
 pub use self::futures::*;
 pub use self::futures_ending::*;
 pub use self::futures_threads::*;

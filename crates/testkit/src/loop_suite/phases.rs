@@ -8,10 +8,10 @@ use waterwheel_channel::driver::{OpenDriver, TaskOnly};
 use waterwheel_channel::{EventLoopGroup, LoopBuildError, SelectMode, StrategyInput};
 use waterwheel_executor::UserCode;
 
-use super::bench::{Bench, PATIENCE, blow};
+use super::bench::{Bench, TIMEOUT, panic_quietly};
 use crate::faulty::{DriverCall, FailTimes};
 
-/// A strategy is asked once a turn, and sees whether there are tasks.
+/// Checks that the strategy is called once per turn, and sees whether tasks are queued.
 pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let sees = seen.clone();
@@ -26,27 +26,27 @@ pub fn l03_a_strategy_is_asked_in_every_turn(drivers: &dyn OpenDriver) {
     assert_eq!(*seen.lock().unwrap(), [(false, 0), (true, 0), (false, 0)]);
 }
 
-/// `Continue` goes straight to the tasks.
+/// Checks that `Continue` skips the driver's wait.
 pub fn l03_continue_leaves_the_driver_alone(drivers: &dyn OpenDriver) {
     let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::Continue));
     for _ in 0..3 {
         let ran = bench.event_loop().submit(|| ()).unwrap();
-        bench.hand.turn(None);
+        bench.manual.turn(None);
         assert!(ran.is_done());
     }
     assert_eq!(bench.waits(), 0);
 }
 
-/// `BusyWait` looks, and does not wait: not for a limit that is far away either.
+/// Checks that `BusyWait` polls the driver without blocking, even with a distant limit.
 pub fn l03_busy_wait_looks_and_does_not_block(drivers: &dyn OpenDriver) {
     let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::BusyWait));
     let before = bench.now();
-    bench.hand.turn(Some(PATIENCE));
-    assert!(bench.now().since(before) < PATIENCE);
+    bench.manual.turn(Some(TIMEOUT));
+    assert!(bench.now().since(before) < TIMEOUT);
     assert_eq!(bench.waits(), 1);
 }
 
-/// `Wait` blocks until a timer is due, and runs it in the same turn.
+/// Checks that `Wait` blocks until a timer is due and runs it in the same turn.
 pub fn l03_wait_blocks_until_there_is_something_to_do(drivers: &dyn OpenDriver) {
     let mut bench = Bench::with(drivers, |builder| builder.strategy(|_: &_| SelectMode::Wait));
     bench.turn();
@@ -54,24 +54,24 @@ pub fn l03_wait_blocks_until_there_is_something_to_do(drivers: &dyn OpenDriver) 
     let rang = bench.event_loop().schedule(Duration::from_millis(3), || ()).unwrap();
     bench.turn(); // The timer arrives, and is not due.
     assert!(!rang.is_done());
-    bench.hand.turn(Some(PATIENCE));
+    bench.manual.turn(Some(TIMEOUT));
     assert!(rang.is_done());
     assert!(bench.waits() - waits <= 2, "it slept instead of looking again and again");
 }
 
-/// With something to do, `Wait` only looks for events.
+/// Checks that `Wait` polls without blocking when tasks are queued.
 pub fn l03_wait_does_not_block_if_there_is_something_to_do(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let before = bench.now();
     let ran = bench.event_loop().submit(|| ()).unwrap();
-    bench.hand.turn(Some(PATIENCE));
-    assert!(ran.is_done() && bench.now().since(before) < PATIENCE);
+    bench.manual.turn(Some(TIMEOUT));
+    assert!(ran.is_done() && bench.now().since(before) < TIMEOUT);
     assert_eq!(bench.waits(), 1, "the driver is asked nevertheless");
 }
 
-/// A strategy that panics is reported, and the loop waits.
+/// Checks that a panic of the strategy is reported, and that the loop then waits.
 pub fn l03_a_strategy_that_panics_is_reported_and_the_loop_waits(drivers: &dyn OpenDriver) {
-    let strategy = |_: &StrategyInput| blow("no idea");
+    let strategy = |_: &StrategyInput| panic_quietly("no idea");
     let mut bench = Bench::with(drivers, |builder| builder.strategy(strategy));
     let ran = bench.event_loop().submit(|| ()).unwrap();
     bench.turn();
@@ -80,7 +80,7 @@ pub fn l03_a_strategy_that_panics_is_reported_and_the_loop_waits(drivers: &dyn O
     assert_eq!(bench.waits(), 1);
 }
 
-/// Whatever the strategy, a turn is a turn.
+/// Checks that turns are counted under every strategy.
 pub fn o01_turns_are_counted_whatever_the_strategy(drivers: &dyn OpenDriver) {
     for strategy in [SelectMode::Wait, SelectMode::BusyWait, SelectMode::Continue] {
         let mut bench = Bench::with(drivers, |builder| builder.strategy(move |_: &_| strategy));
@@ -91,7 +91,7 @@ pub fn o01_turns_are_counted_whatever_the_strategy(drivers: &dyn OpenDriver) {
     }
 }
 
-/// A wait that fails does not keep tasks and timers from running in the same turn.
+/// Checks that tasks, timers and futures run in a turn whose wait fails.
 pub fn l03_a_failed_wait_skips_neither_tasks_nor_timers(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     bench.faults.fail(DriverCall::Wait, FailTimes::Next(1), std::io::ErrorKind::InvalidInput);
@@ -111,18 +111,18 @@ pub fn l03_a_failed_wait_skips_neither_tasks_nor_timers(drivers: &dyn OpenDriver
     assert!(told.iter().any(|text| text.contains("the wait failed")), "{told:?}");
 }
 
-/// A driver that fails for ever does not keep the loop from ending.
+/// Checks that a loop whose driver always fails can be shut down.
 pub fn l03_a_loop_that_cannot_wait_still_shuts_down(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     bench.faults.fail(DriverCall::Wait, FailTimes::Always, std::io::ErrorKind::InvalidInput);
     bench.turns(2);
     let ran = bench.event_loop().submit(|| ()).unwrap();
-    let ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    let ended = bench.event_loop().shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
     bench.turns(5);
-    assert!(ran.is_done() && bench.hand.is_terminated() && ended.is_done());
+    assert!(ran.is_done() && bench.manual.is_terminated() && ended.is_done());
 }
 
-/// The ratio is checked, and the error says what was asked for.
+/// Checks that an I/O ratio out of range is an error that names it.
 pub fn l04_a_ratio_out_of_range_is_an_error(_: &dyn OpenDriver) {
     for ratio in [0, 101, 255] {
         let built = EventLoopGroup::builder(TaskOnly).io_ratio(ratio).build();
@@ -135,7 +135,7 @@ pub fn l04_a_ratio_out_of_range_is_an_error(_: &dyn OpenDriver) {
     }
 }
 
-/// Without events one batch of 64 runs; at a ratio of 100 all that is queued.
+/// Checks that a turn without events runs one batch of 64 tasks, or all queued tasks at a ratio of 100.
 pub fn l04_without_events_one_batch_runs(drivers: &dyn OpenDriver) {
     for (ratio, runs) in [(1, 64), (50, 64), (99, 64), (100, 150)] {
         let mut bench = Bench::with(drivers, |builder| builder.io_ratio(ratio));

@@ -6,9 +6,9 @@ use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{EventLoop, TailTask};
 use waterwheel_executor::UserCode;
 
-use super::bench::{Bench, PATIENCE, blow};
+use super::bench::{Bench, TIMEOUT, panic_quietly};
 
-/// What ran, in order.
+/// The tasks that ran, in order.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<&'static str>>>);
 
@@ -27,7 +27,7 @@ fn after_turn(event_loop: &EventLoop, task: impl FnOnce() + Send + 'static) -> T
     event_loop.execute_after_turn(task).unwrap_or_else(|_| panic!("a tail task is accepted"))
 }
 
-/// After the tasks of the turn, in the order of their addition.
+/// Checks that tail tasks run after the tasks of the turn, in the order of their addition.
 pub fn l09_tail_tasks_run_after_the_tasks_in_order(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
@@ -41,7 +41,7 @@ pub fn l09_tail_tasks_run_after_the_tasks_in_order(drivers: &dyn OpenDriver) {
     assert!(log.taken().is_empty(), "once");
 }
 
-/// A turn without tasks runs them too.
+/// Checks that a turn without tasks runs tail tasks.
 pub fn l09_tail_tasks_run_without_tasks(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let log = Log::default();
@@ -50,7 +50,7 @@ pub fn l09_tail_tasks_run_without_tasks(drivers: &dyn OpenDriver) {
     assert_eq!(log.taken(), ["tail"]);
 }
 
-/// Those added by a task run at the end of its turn; those added by a tail task wait for the next.
+/// Checks that a tail task added by a tail task waits for the next turn.
 pub fn l09_a_tail_task_of_a_tail_task_waits_a_turn(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
@@ -66,7 +66,7 @@ pub fn l09_a_tail_task_of_a_tail_task_waits_a_turn(drivers: &dyn OpenDriver) {
     assert_eq!(log.taken(), ["second"]);
 }
 
-/// A tail task that was added keeps a loop from sleeping.
+/// Checks that a loop with a queued tail task does not sleep.
 pub fn l09_a_loop_does_not_sleep_over_a_tail_task(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
@@ -76,12 +76,12 @@ pub fn l09_a_loop_does_not_sleep_over_a_tail_task(drivers: &dyn OpenDriver) {
     });
     bench.turn();
     let before = bench.now();
-    bench.hand.turn(Some(PATIENCE));
+    bench.manual.turn(Some(TIMEOUT));
     assert_eq!(log.taken(), ["second"]);
-    assert!(bench.now().since(before) < PATIENCE);
+    assert!(bench.now().since(before) < TIMEOUT);
 }
 
-/// Removed, from whatever thread, it never runs; whoever removes it is told once.
+/// Checks that a removed tail task never runs, and that only the first `remove` returns true.
 pub fn l09_a_tail_task_can_be_removed_once(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
@@ -105,8 +105,8 @@ pub fn l09_a_tail_task_can_be_removed_once(drivers: &dyn OpenDriver) {
     assert_eq!(log.taken(), ["ran"]);
 }
 
-/// Many threads remove one tail task: one of them is told.
-pub fn l09_one_of_many_removes_a_tail_task(drivers: &dyn OpenDriver) {
+/// Checks that `remove` returns true to one of many threads.
+pub fn l09_one_of_many_threads_removes_a_tail_task(drivers: &dyn OpenDriver) {
     let bench = Bench::new(drivers);
     for _ in 0..50 {
         let tail = after_turn(&bench.event_loop(), || ());
@@ -121,18 +121,18 @@ pub fn l09_one_of_many_removes_a_tail_task(drivers: &dyn OpenDriver) {
     }
 }
 
-/// A panic is reported, and the next one runs.
+/// Checks that a panic of a tail task is reported and the next one runs.
 pub fn e12_a_tail_task_that_panics_is_reported(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
-    let _broken = after_turn(&event_loop, || blow("tail on fire"));
+    let _broken = after_turn(&event_loop, || panic_quietly("tail on fire"));
     let _next = after_turn(&event_loop, log.note("next"));
     assert!(bench.turn());
     assert_eq!(log.taken(), ["next"]);
     assert_eq!(bench.reports.take_panics(), [(UserCode::Task, "tail on fire".to_owned())]);
 }
 
-/// A loop that is shut down gives the closure back.
+/// Checks that a loop that is shut down returns the closure.
 pub fn l09_a_loop_that_is_shut_down_rejects_tail_tasks(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let (event_loop, log) = (bench.event_loop(), Log::default());
@@ -144,8 +144,8 @@ pub fn l09_a_loop_that_is_shut_down_rejects_tail_tasks(drivers: &dyn OpenDriver)
     assert_eq!(log.taken(), ["mine"]);
 }
 
-/// One that adds itself for ever is refused by a shutdown, and does not hold it up.
-pub fn l09_tail_tasks_do_not_keep_a_shutdown_from_ending(drivers: &dyn OpenDriver) {
+/// Checks that a tail task that always adds itself again does not delay a shutdown.
+pub fn l09_tail_tasks_do_not_delay_a_shutdown(drivers: &dyn OpenDriver) {
     fn again(event_loop: &EventLoop) {
         let next = event_loop.clone();
         let _refused = event_loop.execute_after_turn(move || again(&next));
@@ -155,11 +155,11 @@ pub fn l09_tail_tasks_do_not_keep_a_shutdown_from_ending(drivers: &dyn OpenDrive
     bench.turns(3);
     let ended = bench.event_loop().shutdown();
     bench.turns(3);
-    assert!(ended.is_done() && bench.hand.is_terminated());
+    assert!(ended.is_done() && bench.manual.is_terminated());
 }
 
-/// What was accepted runs, even if the loop never turns.
-pub fn l09_a_tail_task_that_was_accepted_runs_at_the_end(drivers: &dyn OpenDriver) {
+/// Checks that an accepted tail task runs even if the loop never takes a turn.
+pub fn l09_an_accepted_tail_task_runs_when_the_loop_is_dropped(drivers: &dyn OpenDriver) {
     let bench = Bench::new(drivers);
     let log = Log::default();
     let _tail = after_turn(&bench.event_loop(), log.note("tail"));

@@ -1,6 +1,6 @@
-//! The list of all tests, as a macro that makes them.
+//! The list of the suite's tests, as a macro that generates them.
 
-/// Makes a module with one `#[test]` for each function of the [suite](mod@crate::loop_suite) that needs
+/// Generates a module with one `#[test]` for each function of the [suite](mod@crate::loop_suite) that needs
 /// no descriptors, for one driver: `loop_suite!(name_of_the_module, driver)`. The driver is an
 /// expression that gives an [`OpenDriver`](waterwheel_channel::driver::OpenDriver), evaluated for every
 /// test.
@@ -31,23 +31,23 @@ macro_rules! loop_suite {
                     l09_a_tail_task_of_a_tail_task_waits_a_turn
                     l09_a_loop_does_not_sleep_over_a_tail_task
                     l09_a_tail_task_can_be_removed_once
-                    l09_one_of_many_removes_a_tail_task
+                    l09_one_of_many_threads_removes_a_tail_task
                     e12_a_tail_task_that_panics_is_reported
                     l09_a_loop_that_is_shut_down_rejects_tail_tasks
-                    l09_tail_tasks_do_not_keep_a_shutdown_from_ending
-                    l09_a_tail_task_that_was_accepted_runs_at_the_end
+                    l09_tail_tasks_do_not_delay_a_shutdown
+                    l09_an_accepted_tail_task_runs_when_the_loop_is_dropped
                 }
                 manual_loop {
-                    l12_a_turn_waits_no_longer_than_it_may
-                    l12_a_turn_spins_no_longer_than_it_may
+                    l12_a_turn_waits_no_longer_than_its_limit
+                    l12_a_turn_spins_no_longer_than_its_limit
                     l12_a_turn_without_a_limit_ends_with_a_timer
-                    l12_another_thread_reaches_a_loop_driven_by_hand
-                    l12_run_for_turns_for_a_while
-                    l12_a_loop_that_is_over_does_nothing
-                    l12_a_dropped_loop_runs_what_was_accepted
-                    l12_a_thread_is_the_loops_while_it_turns
-                    l12_a_wake_finds_its_own_loop_among_nested_ones
-                    p04_a_loop_driven_by_hand_refuses_to_block_inside
+                    l12_a_task_of_another_thread_wakes_a_manual_loop
+                    l12_run_for_runs_due_timers_and_returns_in_time
+                    l12_a_terminated_loop_takes_no_turns_and_no_tasks
+                    l12_a_dropped_loop_runs_accepted_tasks
+                    l12_a_manual_loop_is_current_only_during_its_turns
+                    l12_a_wake_reaches_its_own_loop_among_nested_ones
+                    p04_a_manual_loop_refuses_to_block_during_a_turn
                 }
                 futures {
                     l15_futures_run_on_the_loop
@@ -61,23 +61,23 @@ macro_rules! loop_suite {
                 }
                 futures_ending {
                     l15_an_aborted_future_is_dropped_on_the_loop
-                    l15_an_abort_comes_too_late_or_twice
+                    l15_a_late_or_second_abort_does_nothing
                     l15_a_future_may_abort_itself
                     l15_a_cancelled_spawn_is_dropped_on_the_loop
                     l15_futures_are_dropped_on_the_loop_at_shutdown
-                    l15_futures_of_a_dropped_loop_are_dropped_there
+                    l15_futures_of_a_dropped_loop_are_dropped_on_the_loop
                     l15_a_future_that_panicked_is_dropped_on_the_loop
                     e12_a_future_whose_drop_panics_is_reported
-                    l15_a_spawn_after_shutdown_gives_the_future_back
+                    l15_a_spawn_after_shutdown_returns_the_future
                     l15_a_wake_after_the_loops_end_is_harmless
                     l15_a_future_spawned_by_a_destructor_at_the_end_is_dropped
                 }
                 futures_time {
                     l15_sleeps_end_in_order_and_never_early
                     l15_a_sleep_that_is_dropped_leaves_no_timer
-                    l15_a_sleep_wakes_whoever_polled_it_last
+                    l15_a_sleep_wakes_the_task_that_polled_it_last
                     l15_a_timeout_polls_its_future_first
-                    l15_an_interval_ticks_on_its_grid
+                    l15_an_interval_ticks_at_multiples_of_its_period
                 }
                 futures_threads {
                     l15_no_wake_of_another_thread_is_lost
@@ -90,7 +90,7 @@ macro_rules! loop_suite {
                     e10_a_spinning_loop_is_reached_without_a_wake_up
                     p04_blocking_on_a_loop_is_refused_for_any_promise
                     e16_futures_and_loop_locals_are_dropped_on_the_loop
-                    e21_the_last_handle_ends_a_loop
+                    e21_dropping_the_last_handle_ends_a_loop
                 }
             }
         }
@@ -109,7 +109,7 @@ macro_rules! loop_suite {
 mod tests {
     use crate::suite_listing::assert_listed_once;
 
-    /// Every file of the suite that has tests in it.
+    /// The files of the suite that contain tests.
     const FILES: [&str; 8] = [
         include_str!("phases.rs"),
         include_str!("tail_tasks.rs"),

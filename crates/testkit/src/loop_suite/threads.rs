@@ -9,9 +9,9 @@ use waterwheel_channel::driver::OpenDriver;
 use waterwheel_channel::{EventLoop, LocalLoop};
 use waterwheel_executor::{ErrorKind, EventExecutor, LoopLocal, WaitError};
 
-use super::bench::{PATIENCE, end, group};
+use super::bench::{TIMEOUT, end, group};
 
-/// At most one wake-up for each sleep, however many submit.
+/// Checks that there is at most one wake-up per sleep, with any number of producers.
 pub fn e10_wake_ups_are_no_more_than_sleeps(drivers: &dyn OpenDriver) {
     const EACH: u64 = 20_000;
     for producers in [1, 2, 4] {
@@ -41,12 +41,12 @@ pub fn e10_wake_ups_are_no_more_than_sleeps(drivers: &dyn OpenDriver) {
     }
 }
 
-/// A loop that looks for work before it sleeps is reached without a wake-up.
+/// Checks that a loop that spins before it sleeps gets tasks without a wake-up.
 pub fn e10_a_spinning_loop_is_reached_without_a_wake_up(drivers: &dyn OpenDriver) {
-    let (group, _reports) = group(drivers, 1, |builder| builder.spin_before_sleep(PATIENCE));
+    let (group, _reports) = group(drivers, 1, |builder| builder.spin_before_sleep(TIMEOUT));
     for _ in 0..100 {
         let ran = group.submit(|| ()).unwrap();
-        ran.wait_timeout(PATIENCE).expect("it is seen");
+        ran.wait_timeout(TIMEOUT).expect("it is seen");
     }
     let (stats, metrics) = (group.next().stats(), group.next().metrics());
     assert_eq!((stats.sleeps, stats.wake_ups), (0, 0));
@@ -54,7 +54,7 @@ pub fn e10_a_spinning_loop_is_reached_without_a_wake_up(drivers: &dyn OpenDriver
     end(&group);
 }
 
-/// On a loop's thread nobody waits for anything: not for this loop, not for another, not for whoever.
+/// Checks that a loop's thread refuses to block on promises of any executor.
 pub fn p04_blocking_on_a_loop_is_refused_for_any_promise(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 2, |builder| builder);
     let (here, other) = (group.next(), group.next());
@@ -66,7 +66,7 @@ pub fn p04_blocking_on_a_loop_is_refused_for_any_promise(drivers: &dyn OpenDrive
     let refused = here.submit(move || {
         let refused =
             |wait: Result<(), WaitError>| matches!(wait, Err(WaitError::WouldDeadlock(_)));
-        let joined = of_elsewhere.wait_timeout(PATIENCE);
+        let joined = of_elsewhere.wait_timeout(TIMEOUT);
         let name = joined.as_ref().err().map(ToString::to_string).unwrap_or_default();
         assert!(refused(of_own.wait()) && refused(of_other.wait()) && refused(joined));
         assert!(name.contains("bench"), "it names the loop: {name}");
@@ -74,12 +74,12 @@ pub fn p04_blocking_on_a_loop_is_refused_for_any_promise(drivers: &dyn OpenDrive
         matches!(of_elsewhere.join().unwrap_err().kind(), ErrorKind::WouldDeadlock(_))
     });
     let refused = refused.unwrap();
-    refused.wait_timeout(PATIENCE).expect("nobody blocks");
+    refused.wait_timeout(TIMEOUT).expect("nobody blocks");
     assert!(refused.join().unwrap());
     end(&group);
 }
 
-/// At the end: futures first, then loop-locals, all on the loop's thread.
+/// Checks that teardown drops futures first and then loop-locals, on the loop's thread.
 pub fn e16_futures_and_loop_locals_are_dropped_on_the_loop(drivers: &dyn OpenDriver) {
     static LOG: Mutex<Vec<(u64, &str, bool)>> = Mutex::new(Vec::new());
     static LOCAL: LoopLocal<Mutex<Option<Noted>>> = LoopLocal::new(Mutex::default);
@@ -112,8 +112,8 @@ pub fn e16_futures_and_loop_locals_are_dropped_on_the_loop(drivers: &dyn OpenDri
     assert_eq!(of_this, [("future", true), ("loop-local", true)]);
 }
 
-/// The last handle that goes ends a loop, from its own thread too.
-pub fn e21_the_last_handle_ends_a_loop(drivers: &dyn OpenDriver) {
+/// Checks that dropping the last handle ends a loop, also on its own thread.
+pub fn e21_dropping_the_last_handle_ends_a_loop(drivers: &dyn OpenDriver) {
     let (group, _reports) = group(drivers, 2, |builder| builder);
     let ended = group.termination();
     let (tell, told) = mpsc::channel();
@@ -126,6 +126,6 @@ pub fn e21_the_last_handle_ends_a_loop(drivers: &dyn OpenDriver) {
         })
         .unwrap();
     drop(group);
-    assert!(told.recv_timeout(PATIENCE).expect("it ran"));
-    ended.wait_timeout(PATIENCE).expect("nobody holds it any more");
+    assert!(told.recv_timeout(TIMEOUT).expect("it ran"));
+    ended.wait_timeout(TIMEOUT).expect("nobody holds it any more");
 }

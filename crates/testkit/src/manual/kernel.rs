@@ -159,8 +159,8 @@ impl Kernel {
         state.held
     }
 
-    /// Called after a driver has looked at its sockets and found `ready` registrations. Sleeps if there is nothing to do.
-    /// Returns whether the wait ended by a wake; `None` means that the driver must look again.
+    /// Called after a driver has looked at its sockets and found `ready` registrations. Sleeps if there is nothing to
+    /// do. Returns whether the wait ended by a wake; `None` means that the driver must look again.
     pub(super) fn end_look(
         &self,
         driver: usize,

@@ -122,8 +122,8 @@ impl Manual {
         Self { kernel: Arc::new(Kernel::new(mode, clock, time)) }
     }
 
-    /// Replaces the clock; to be called before a driver is opened. Move the clock with [`advance`](Self::advance): a wait
-    /// does not notice when the clock is moved elsewhere.
+    /// Replaces the clock; to be called before a driver is opened. Move the clock with [`advance`](Self::advance): a
+    /// wait does not notice when the clock is moved elsewhere.
     #[must_use]
     pub fn with_clock(self, clock: VirtualClock) -> Self {
         Self::new(self.kernel.mode, clock, self.kernel.clock_mode())
@@ -210,8 +210,8 @@ impl Manual {
         self.kernel.hold(false);
     }
 
-    /// Blocks until every open driver is asleep: in a wait, with nothing ready, not woken, its deadline in the future. A
-    /// driver whose loop has not started is not asleep: its first turn is still to come.
+    /// Blocks until every open driver is asleep: in a wait, with nothing ready, not woken, its deadline in the future.
+    /// A driver whose loop has not started is not asleep: its first turn is still to come.
     ///
     /// # Panics
     /// If that takes longer than twenty seconds.

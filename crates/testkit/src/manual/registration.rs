@@ -162,7 +162,8 @@ impl Registration {
         self.detaching = true;
     }
 
-    /// Returns the next event of this round. The driver delivers `Detached` itself, after it has dropped the registration.
+    /// Returns the next event of this round. The driver delivers `Detached` itself, after it has dropped the
+    /// registration.
     pub(super) fn next_event(&mut self) -> Option<IoEvent> {
         loop {
             let (next, event) = match self.stage {

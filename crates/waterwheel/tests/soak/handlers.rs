@@ -11,7 +11,7 @@ use waterwheel::channel::{
     Msg, RemoteCtx, RemoteHandler,
 };
 use waterwheel::executor::Error;
-use waterwheel_testkit::loop_suite::blow;
+use waterwheel_testkit::loop_suite::panic_quietly;
 
 use crate::ledger::Ledger;
 use crate::reports::{Cause, Reports};
@@ -191,7 +191,7 @@ pub(crate) struct Fragile;
 
 impl Handler for Fragile {
     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
-        blow("on purpose");
+        panic_quietly("on purpose");
     }
 }
 

@@ -1,4 +1,4 @@
-//! How registrations end: asked for, by an error, by a panic, by the loop's end (L08, L10, E12).
+//! How registrations end: by a request, an error, a panic or the loop's end (L08, L10, E12).
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -9,13 +9,13 @@ use waterwheel_channel::driver::{Interest, Readiness};
 use waterwheel_channel::{ForeignContext, ForeignHandle, ForeignHandler, LocalLoop, on_ready};
 use waterwheel_executor::{Error, UserCode};
 
-use super::super::bench::{PATIENCE, blow};
+use super::super::bench::{TIMEOUT, panic_quietly};
 use super::probe::{Log, Probe, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
 const SHUT_DOWN: &str = "unregistered: the event loop is shutting down";
 
-/// A callback that cancels its own registration: no cause, once, and not inside of the callback.
+/// Checks that a callback that unregisters itself gets `on_unregistered` once, without a cause and after the callback.
 pub fn l08_a_callback_unregisters_itself(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let notes = log.clone();
@@ -37,7 +37,7 @@ pub fn l08_a_callback_unregisters_itself(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 0);
 }
 
-/// An error is the cause.
+/// Checks that an error of the callback is the cause of the end.
 pub fn l08_an_error_of_the_callback_is_the_cause(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, |_, _| {
@@ -51,8 +51,8 @@ pub fn l08_an_error_of_the_callback_is_the_cause(fixture: &dyn Fixture) {
     assert!(bench.reports.take().is_empty(), "its handler was told");
 }
 
-/// A cancel that came before the error wins: the first cause is told.
-pub fn l08_the_first_cause_is_told(fixture: &dyn Fixture) {
+/// Checks that an unregister before an error wins: the first cause counts.
+pub fn l08_a_registration_gets_its_first_cause(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, |_, context| {
         context.unregister();
@@ -65,10 +65,11 @@ pub fn l08_the_first_cause_is_told(fixture: &dyn Fixture) {
     assert_eq!(log.taken(), ["ready", "unregistered: asked for"]);
 }
 
-/// A panic is the cause, and reported; the loop lives on.
+/// Checks that a panic of the callback is the cause and is reported, and that the loop continues.
 pub fn e12_a_panic_of_the_callback_is_the_cause_and_reported(fixture: &dyn Fixture) {
     let (mut bench, log, other) = (bench(fixture), Log::default(), Log::default());
-    let (_handle, source) = register(&mut bench, fixture, &log, |_, _| blow("callback on fire"));
+    let (_handle, source) =
+        register(&mut bench, fixture, &log, |_, _| panic_quietly("callback on fire"));
     let (_other, neighbour) = register(&mut bench, fixture, &other, nothing);
     source.borrow_mut().make_readable();
     neighbour.borrow_mut().make_readable();
@@ -82,8 +83,8 @@ pub fn e12_a_panic_of_the_callback_is_the_cause_and_reported(fixture: &dyn Fixtu
     assert!(other.count("ready") >= 3, "its neighbour is served as before");
 }
 
-/// `on_unregistered` that panics is reported; the others are told.
-pub fn e12_a_panic_while_told_of_the_end_is_reported(fixture: &dyn Fixture) {
+/// Checks that a panic in `on_unregistered` is reported, and that other registrations still end.
+pub fn e12_a_panic_in_on_unregistered_is_reported(fixture: &dyn Fixture) {
     struct Bomb;
     impl ForeignHandler<()> for Bomb {
         fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
@@ -91,7 +92,7 @@ pub fn e12_a_panic_while_told_of_the_end_is_reported(fixture: &dyn Fixture) {
         }
 
         fn on_unregistered(&mut self, (): &(), _: Option<Error>) {
-            blow("the end on fire");
+            panic_quietly("the end on fire");
         }
     }
     let (mut bench, log) = (bench(fixture), Log::default());
@@ -108,8 +109,8 @@ pub fn e12_a_panic_while_told_of_the_end_is_reported(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 0);
 }
 
-/// Unregistered twice, it is told once, and the second caller that it was gone.
-pub fn l08_two_who_unregister_it_are_told_apart(fixture: &dyn Fixture) {
+/// Checks that a second unregister returns false, and that `on_unregistered` is called once.
+pub fn l08_a_second_unregister_returns_false(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
@@ -124,7 +125,7 @@ pub fn l08_two_who_unregister_it_are_told_apart(fixture: &dyn Fixture) {
     assert_eq!(told.iter().filter(|entry| entry.starts_with("unregistered")).count(), 1);
 }
 
-/// A callback may unregister another registration, with its handle.
+/// Checks that a callback can unregister another registration by its handle.
 pub fn l08_a_callback_unregisters_another_registration(fixture: &dyn Fixture) {
     let (mut bench, log, victim) = (bench(fixture), Log::default(), Log::default());
     let target: Rc<RefCell<Option<ForeignHandle>>> = Rc::default();
@@ -147,7 +148,7 @@ pub fn l08_a_callback_unregisters_another_registration(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 1);
 }
 
-/// Whoever is told of the end may register anew.
+/// Checks that `on_unregistered` can register the source again.
 pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
     struct Again(Option<(Log, waterwheel_channel::Foreign<()>)>);
     impl ForeignHandler<()> for Again {
@@ -179,8 +180,8 @@ pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 1);
 }
 
-/// At the start of a shutdown everybody is told, with the cause, long before the quiet period is over.
-pub fn l10_a_shutdown_tells_registrations_at_its_start(fixture: &dyn Fixture) {
+/// Checks that a shutdown ends all registrations with its cause at once, long before the quiet period is over.
+pub fn l10_a_shutdown_ends_registrations_at_its_start(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
     let hour = Duration::from_secs(3600);
@@ -192,7 +193,7 @@ pub fn l10_a_shutdown_tells_registrations_at_its_start(fixture: &dyn Fixture) {
             bench.turn();
         }
     }
-    assert!(log.count(SHUT_DOWN) == 1 && !bench.hand.is_terminated());
+    assert!(log.count(SHUT_DOWN) == 1 && !bench.manual.is_terminated());
     log.taken();
     bench.turns(3);
     assert_eq!(log.len(), 0, "once, and nothing after it");
@@ -201,7 +202,7 @@ pub fn l10_a_shutdown_tells_registrations_at_its_start(fixture: &dyn Fixture) {
     assert!(!late.join().unwrap());
 }
 
-/// Nothing is registered any more once a shutdown has begun, neither from inside nor from outside.
+/// Checks that a loop that shuts down refuses registrations, on the loop and off it.
 pub fn l08_a_loop_that_shuts_down_registers_nothing(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
     let event_loop = bench.event_loop();
@@ -226,12 +227,12 @@ pub fn l08_a_loop_that_shuts_down_registers_nothing(fixture: &dyn Fixture) {
     assert!(from_hook.contains("shutting down"), "{from_hook}");
 }
 
-/// A loop that is over refuses: the future fails, and so do the handles of old.
-pub fn l08_a_loop_that_is_over_refuses_everything(fixture: &dyn Fixture) {
+/// Checks that a terminated loop fails registrations and calls of old handles.
+pub fn l08_a_terminated_loop_refuses_registrations(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (handle, _source) = register(&mut bench, fixture, &log, nothing);
     let event_loop = bench.event_loop();
-    let _ended = event_loop.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
+    let _ended = event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
     bench.until_over();
     assert_eq!(log.taken(), [SHUT_DOWN]);
     let handler = on_ready(|(): &(), _, _| Ok(()));
@@ -244,8 +245,8 @@ pub fn l08_a_loop_that_is_over_refuses_everything(fixture: &dyn Fixture) {
     assert!(event_loop.rebuild().is_err());
 }
 
-/// A loop that is dropped tells everybody, on the loop.
-pub fn e16_a_dropped_loop_tells_its_registrations(fixture: &dyn Fixture) {
+/// Checks that a dropped loop ends its registrations, on the loop.
+pub fn e16_a_dropped_loop_ends_its_registrations(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, _source) = register(&mut bench, fixture, &log, nothing);
     let dropped = Rc::new(Cell::new(0));

@@ -1,4 +1,4 @@
-//! Nobody starves: I/O, tasks, timers, futures and tail tasks all get on in every turn (E11, L15).
+//! Fairness: every turn serves I/O, tasks, timers, futures and tail tasks (E11, L15).
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use super::super::bench::Bench;
 use super::probe::{Log, nothing, register};
 use crate::driver_suite::Fixture;
 
-/// Submits itself again whenever it runs.
+/// Submits a task that submits itself again whenever it runs.
 fn restless(event_loop: &EventLoop, runs: &Arc<AtomicUsize>) {
     let (next, runs) = (event_loop.clone(), runs.clone());
     let _refused = event_loop.execute(move || {
@@ -23,8 +23,8 @@ fn restless(event_loop: &EventLoop, runs: &Arc<AtomicUsize>) {
     });
 }
 
-/// At any ratio, beside a task that submits itself for ever.
-pub fn e11_everybody_is_served_in_every_turn(fixture: &dyn Fixture) {
+/// Checks fairness at several I/O ratios beside a task that always submits itself again.
+pub fn e11_every_turn_serves_io_tasks_timers_futures_and_tail_tasks(fixture: &dyn Fixture) {
     for ratio in [1, 50, 99, 100] {
         let mut bench = Bench::over(fixture.open(), |builder| builder.io_ratio(ratio));
         let (log, runs) = (Log::default(), Arc::new(AtomicUsize::new(0)));
@@ -59,8 +59,8 @@ pub fn e11_everybody_is_served_in_every_turn(fixture: &dyn Fixture) {
     }
 }
 
-/// A source that is always ready does not keep a loop from ending.
-pub fn e11_a_busy_source_does_not_keep_a_loop_from_ending(fixture: &dyn Fixture) {
+/// Checks that a source that is always ready does not prevent a shutdown.
+pub fn e11_a_busy_source_does_not_prevent_a_shutdown(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder);
     let log = Log::default();
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);

@@ -1,4 +1,4 @@
-//! Foreign registrations: how they are told, and how they change (L08).
+//! Foreign registrations: their readiness and interest (L08).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -13,8 +13,8 @@ use waterwheel_executor::Error;
 use super::probe::{Log, Probe, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
-/// Told in every turn, until it is consumed.
-pub fn l08_a_source_is_told_in_every_turn_until_it_is_consumed(fixture: &dyn Fixture) {
+/// Checks that readiness is reported in every turn until it is consumed.
+pub fn l08_readiness_is_reported_in_every_turn_until_it_is_consumed(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     bench.turns(3);
@@ -31,11 +31,11 @@ pub fn l08_a_source_is_told_in_every_turn_until_it_is_consumed(fixture: &dyn Fix
     }
 }
 
-/// A handler that consumes is told once.
-pub fn l08_a_handler_that_consumes_is_told_once(fixture: &dyn Fixture) {
+/// Checks that a handler that consumes the readiness is called once.
+pub fn l08_a_handler_that_consumes_readiness_is_called_once(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
-    let (foreign, hand) = source(fixture);
-    let drains = hand.clone();
+    let (foreign, manual) = source(fixture);
+    let drains = manual.clone();
     let probe = Probe::new(&log, move |ready: Readiness, _: &ForeignContext| {
         assert!(ready.is_readable());
         drains.borrow_mut().drain();
@@ -43,25 +43,25 @@ pub fn l08_a_handler_that_consumes_is_told_once(fixture: &dyn Fixture) {
     });
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, probe)).unwrap();
     for _ in 0..3 {
-        hand.borrow_mut().make_readable();
+        manual.borrow_mut().make_readable();
         bench.turns(3);
         assert_eq!(log.taken(), ["ready"]);
     }
 }
 
-/// A source that becomes ready ends a sleep; the loop had nothing else to do.
+/// Checks that a source that becomes ready ends the wait of an idle loop.
 pub fn l08_a_source_ends_a_wait(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
     let before = bench.now();
-    bench.hand.turn(Some(super::super::bench::PATIENCE));
+    bench.manual.turn(Some(super::super::bench::TIMEOUT));
     assert_eq!(log.taken(), ["ready"]);
-    assert!(bench.now().since(before) < super::super::bench::PATIENCE);
+    assert!(bench.now().since(before) < super::super::bench::TIMEOUT);
     assert_eq!((bench.metrics().wake_ups_by_io, bench.metrics().ready_events), (1, 1));
 }
 
-/// The interest can be changed inside the callback.
+/// Checks that the callback can change the interest.
 pub fn l08_the_interest_is_changed_by_the_callback(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let seen: Rc<RefCell<Vec<Readiness>>> = Rc::default();
@@ -77,7 +77,7 @@ pub fn l08_the_interest_is_changed_by_the_callback(fixture: &dyn Fixture) {
     assert_eq!(*seen.borrow(), [Readiness::READABLE, Readiness::WRITABLE]);
 }
 
-/// And with the handle, in turn with other commands.
+/// Checks that the handle can change the interest, in order with other commands.
 pub fn l08_the_interest_is_changed_by_the_handle(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
@@ -98,8 +98,8 @@ pub fn l08_the_interest_is_changed_by_the_handle(fixture: &dyn Fixture) {
     assert_eq!(log.len(), 0, "it is not readable");
 }
 
-/// A hang-up is told whatever the interest is.
-pub fn l08_a_hang_up_is_told(fixture: &dyn Fixture) {
+/// Checks that a hang-up is reported for every interest.
+pub fn l08_a_hang_up_reaches_the_handler(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let seen: Rc<RefCell<Option<Readiness>>> = Rc::default();
     let sees = seen.clone();
@@ -114,14 +114,14 @@ pub fn l08_a_hang_up_is_told(fixture: &dyn Fixture) {
     assert!(seen.borrow().unwrap().contains(Readiness::HANG_UP), "{seen:?}");
 }
 
-/// An interest in nothing is refused, and nothing is left of it.
-pub fn l08_an_interest_in_nothing_is_refused(fixture: &dyn Fixture) {
+/// Checks that an empty interest is refused, and that no registration is left.
+pub fn l08_an_empty_interest_is_refused(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
-    let (refused, hand) = source(fixture);
+    let (refused, manual) = source(fixture);
     let probe = Probe::new(&log, nothing);
     let error = bench.here(|here| here.register_foreign(refused, Interest::NONE, probe));
     assert!(error.is_err());
-    hand.borrow_mut().make_readable();
+    manual.borrow_mut().make_readable();
     let from_elsewhere = bench.event_loop().register_foreign(
         foreign(fixture.foreign().0),
         Interest::NONE,
@@ -134,7 +134,7 @@ pub fn l08_an_interest_in_nothing_is_refused(fixture: &dyn Fixture) {
     assert!(bench.reports.take().is_empty());
 }
 
-/// From another thread: the future gives the handle.
+/// Checks that a source can be registered from another thread, whose future returns the handle.
 pub fn l08_a_source_is_registered_from_another_thread(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
     let (event_loop, told) = (bench.event_loop(), Arc::new(AtomicUsize::new(0)));
@@ -158,7 +158,7 @@ pub fn l08_a_source_is_registered_from_another_thread(fixture: &dyn Fixture) {
     assert!(gone.join().unwrap());
 }
 
-/// Dropping the handle changes nothing; one can be had from inside.
+/// Checks that dropping the handle keeps the registration, and that the callback can get a handle.
 pub fn l08_dropping_the_handle_changes_nothing(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let inside = Rc::new(RefCell::new(None));
@@ -179,7 +179,7 @@ pub fn l08_dropping_the_handle_changes_nothing(fixture: &dyn Fixture) {
     assert!(gone.join().unwrap());
 }
 
-/// A callback may register another source.
+/// Checks that a callback can register another source.
 pub fn l08_a_callback_registers_another_source(fixture: &dyn Fixture) {
     let (mut bench, log, inner) = (bench(fixture), Log::default(), Log::default());
     let (second, second_hand) = source(fixture);
@@ -199,5 +199,5 @@ pub fn l08_a_callback_registers_another_source(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 2);
     assert!(log.count("ready") >= 1 && inner.count("ready") >= 1);
     assert_eq!(bench.metrics().timers, 0);
-    bench.hand.turn(Some(Duration::ZERO));
+    bench.manual.turn(Some(Duration::ZERO));
 }

@@ -1,6 +1,6 @@
-//! The part of the suite that needs something to watch: streams and foreign descriptors.
+//! The part of the suite that needs sockets: streams and foreign descriptors.
 //!
-//! It takes the [`Fixture`](crate::driver_suite::Fixture) of the drivers' suite.
+//! The tests use the [`Fixture`](crate::driver_suite::Fixture) of the driver suite.
 
 mod ending;
 mod fairness;

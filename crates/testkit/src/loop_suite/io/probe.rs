@@ -1,4 +1,4 @@
-//! A foreign registration that notes what it is told.
+//! A foreign handler that logs its calls.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use waterwheel_executor::Error;
 use super::super::bench::Bench;
 use crate::driver_suite::{Fixture, ForeignTrigger};
 
-/// What a registration was told, in order.
+/// The calls of a registration, in order.
 #[derive(Clone, Default)]
 pub(super) struct Log(Rc<RefCell<Vec<String>>>);
 
@@ -28,18 +28,18 @@ impl Log {
         self.0.borrow().len()
     }
 
-    /// Whether something with these words was noted.
+    /// True if an entry contains `words`.
     pub(super) fn has(&self, words: &str) -> bool {
         self.0.borrow().iter().any(|noted| noted.contains(words))
     }
 
-    /// How often this was noted.
+    /// Returns how often this entry occurs.
     pub(super) fn count(&self, entry: &str) -> usize {
         self.0.borrow().iter().filter(|noted| *noted == entry).count()
     }
 }
 
-/// A handler that notes `ready` and `unregistered: cause`, and does something when it is ready.
+/// A handler that logs `ready` and `unregistered: cause`, and calls a closure when it is ready.
 pub(super) struct Probe<F> {
     log: Log,
     on_ready: F,
@@ -75,16 +75,16 @@ where
     }
 }
 
-/// The hand that makes a source ready, for handlers too.
-pub(super) type SharedSource = Rc<RefCell<Box<dyn ForeignTrigger>>>;
+/// The trigger that makes a source ready, shared with handlers.
+pub(super) type SharedTrigger = Rc<RefCell<Box<dyn ForeignTrigger>>>;
 
-/// A loop over the fixture's driver.
+/// Creates a loop over the fixture's driver.
 pub(super) fn bench(fixture: &dyn Fixture) -> Bench {
     Bench::over(fixture.open(), |builder| builder)
 }
 
-/// A source, and what makes it ready.
-pub(super) fn source(fixture: &dyn Fixture) -> (Foreign<()>, SharedSource) {
+/// Creates a source, and the trigger that makes it ready.
+pub(super) fn source(fixture: &dyn Fixture) -> (Foreign<()>, SharedTrigger) {
     let (io, source) = fixture.foreign();
     (foreign(io), Rc::new(RefCell::new(source)))
 }
@@ -99,17 +99,17 @@ pub(super) fn register<F>(
     fixture: &dyn Fixture,
     log: &Log,
     on_ready: F,
-) -> (ForeignHandle, SharedSource)
+) -> (ForeignHandle, SharedTrigger)
 where
     F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
-    let (foreign, hand) = source(fixture);
+    let (foreign, trigger) = source(fixture);
     let probe = Probe::new(log, on_ready);
     let handle = bench.here(|here| here.register_foreign(foreign, Interest::READABLE, probe));
-    (handle.expect("a source can be watched"), hand)
+    (handle.expect("a source can be watched"), trigger)
 }
 
-/// Does nothing: the source stays ready.
+/// A callback that does nothing, so that the source stays ready.
 pub(super) fn nothing(_: Readiness, _: &ForeignContext) -> Result<(), Error> {
     Ok(())
 }

@@ -1,14 +1,14 @@
-//! A new selector under a loop (L06).
+//! Rebuilding the selector under a loop (L06).
 
 use waterwheel_channel::driver::Interest;
 
-use super::super::bench::{Bench, PATIENCE};
+use super::super::bench::{Bench, TIMEOUT};
 use super::probe::{Log, bench, nothing, register};
 use crate::driver_suite::Fixture;
 use crate::faulty::{DriverCall, EarlyReturns, FailTimes, LostRegistrations};
 
-/// Asked for from another thread: registrations, interest and identity stay, and it is reported.
-pub fn l06_a_rebuild_that_is_asked_for_keeps_registrations(fixture: &dyn Fixture) {
+/// Checks that a rebuild requested by another thread keeps registrations and interests, and is reported.
+pub fn l06_a_requested_rebuild_keeps_registrations(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
     let logs: Vec<Log> = (0..3).map(|_| Log::default()).collect();
     let watched: Vec<_> =
@@ -39,18 +39,18 @@ pub fn l06_a_rebuild_that_is_asked_for_keeps_registrations(fixture: &dyn Fixture
     assert!(gone.join().unwrap());
 }
 
-/// So many early returns in a row rebuild the selector, once, and say how many were moved.
+/// Checks that a series of early returns rebuilds the selector once, and that the report counts the registrations.
 pub fn l06_a_spinning_selector_is_rebuilt(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(6));
     let log = Log::default();
     let watched: Vec<_> = (0..2).map(|_| register(&mut bench, fixture, &log, nothing)).collect();
     bench.faults.return_early(EarlyReturns::UntilRebuild);
     for _ in 0..5 {
-        bench.hand.turn(Some(PATIENCE));
+        bench.manual.turn(Some(TIMEOUT));
     }
     assert_eq!((bench.metrics().premature_returns, bench.metrics().premature_series), (5, 1));
     assert_eq!(bench.faults.calls(DriverCall::Rebuild), 0);
-    bench.hand.turn(Some(PATIENCE));
+    bench.manual.turn(Some(TIMEOUT));
     assert_eq!(bench.faults.calls(DriverCall::Rebuild), 1);
     assert_eq!((bench.metrics().premature_returns, bench.metrics().rebuilds), (6, 1));
     let told = bench.reports.take_texts();
@@ -58,22 +58,22 @@ pub fn l06_a_spinning_selector_is_rebuilt(fixture: &dyn Fixture) {
     drop(watched);
 }
 
-/// A task or an event in between begins the count anew.
-pub fn l06_something_to_do_ends_a_series_of_early_returns(fixture: &dyn Fixture) {
+/// Checks that a task or an event resets the count of early returns.
+pub fn l06_a_task_or_event_resets_the_count_of_early_returns(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(4));
     let log = Log::default();
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     bench.faults.return_early(EarlyReturns::Always);
     for round in 0..6 {
         for _ in 0..3 {
-            bench.hand.turn(Some(PATIENCE));
+            bench.manual.turn(Some(TIMEOUT));
         }
         if round % 2 == 0 {
             bench.event_loop().execute(|| ()).unwrap();
-            bench.hand.turn(Some(PATIENCE));
+            bench.manual.turn(Some(TIMEOUT));
         } else {
             source.borrow_mut().make_readable();
-            bench.hand.turn(Some(PATIENCE));
+            bench.manual.turn(Some(TIMEOUT));
             source.borrow_mut().drain();
         }
     }
@@ -83,21 +83,21 @@ pub fn l06_something_to_do_ends_a_series_of_early_returns(fixture: &dyn Fixture)
     assert_eq!(bench.metrics().premature_series, 0, "three in a row are nothing yet");
 }
 
-/// Below three the guard is off.
-pub fn l06_the_guard_can_be_turned_off(fixture: &dyn Fixture) {
+/// Checks that a threshold below three turns automatic rebuilds off.
+pub fn l06_automatic_rebuilds_can_be_turned_off(fixture: &dyn Fixture) {
     for threshold in 0..3 {
         let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(threshold));
         bench.faults.return_early(EarlyReturns::Always);
         for _ in 0..600 {
-            bench.hand.turn(Some(PATIENCE));
+            bench.manual.turn(Some(TIMEOUT));
         }
         assert_eq!(bench.faults.calls(DriverCall::Rebuild), 0);
         assert_eq!((bench.metrics().premature_returns, bench.metrics().premature_series), (600, 1));
     }
 }
 
-/// What cannot be moved is told why; the others lose nothing.
-pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
+/// Checks that a registration that a rebuild loses gets the cause, and that the others lose no event.
+pub fn l06_a_registration_that_cannot_be_moved_gets_the_cause(fixture: &dyn Fixture) {
     let (mut bench, lost, kept) = (bench(fixture), Log::default(), Log::default());
     let (_lost, source) = register(&mut bench, fixture, &lost, nothing);
     let (_kept, other) = register(&mut bench, fixture, &kept, nothing);
@@ -111,7 +111,7 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
     assert_eq!(told.iter().filter(|entry| entry.starts_with("unregistered")).count(), 1);
     kept.taken();
     bench.turns(3);
-    assert_eq!(lost.len(), 0, "the dead are not called");
+    assert_eq!(lost.len(), 0, "a lost registration is not called");
     assert_eq!(kept.taken(), ["ready"; 3]);
     assert_eq!(bench.metrics().registrations, 1);
     assert_eq!(
@@ -120,7 +120,7 @@ pub fn l06_what_cannot_be_moved_is_told_the_cause(fixture: &dyn Fixture) {
     );
 }
 
-/// A rebuild that fails leaves everything as it was, and is reported.
+/// Checks that a failed rebuild keeps the old selector, and is reported.
 pub fn l06_a_rebuild_that_fails_keeps_the_old_selector(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), Log::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);

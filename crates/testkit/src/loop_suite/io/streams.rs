@@ -1,4 +1,4 @@
-//! Streams attached to a loop: their events, and nothing for the dead (L05, L07).
+//! Streams attached to a loop: events, and no events after a detach (L05, L07).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -10,23 +10,23 @@ use waterwheel_executor::Error;
 use super::probe::bench;
 use crate::driver_suite::{Fixture, supports_sockets};
 
-/// All streams of a test, and what they were told.
+/// The streams of a test, and their calls.
 #[derive(Default)]
 struct Crowd {
     tokens: Vec<Token>,
-    /// Who got an event.
+    /// Indices of streams that got an event.
     called: Vec<usize>,
-    /// Who was told of its end, and whether with a cause.
+    /// Indices of streams that got `on_detached`, and whether with a cause.
     ended: Vec<(usize, bool)>,
 }
 
-/// The first that gets an event detaches all others.
-struct Jealous {
+/// A registrant that detaches all others when it gets an event.
+struct DetachesOthers {
     index: usize,
     crowd: Rc<RefCell<Crowd>>,
 }
 
-impl Registrant for Jealous {
+impl Registrant for DetachesOthers {
     fn on_event(&mut self, here: &LocalLoop, _: IoEvent) -> Result<(), Error> {
         let others: Vec<Token> = {
             let mut crowd = self.crowd.borrow_mut();
@@ -36,7 +36,7 @@ impl Registrant for Jealous {
         };
         for token in others {
             here.detach(token);
-            assert!(!here.detach(token), "it is going already");
+            assert!(!here.detach(token), "the second detach has no effect");
         }
         Ok(())
     }
@@ -46,8 +46,8 @@ impl Registrant for Jealous {
     }
 }
 
-/// A thousand are ready, the first one called lets the others go: none of them is called.
-pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
+/// Checks that of many ready streams those that the first one detaches are not called.
+pub fn l07_detached_registrants_are_not_called(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, fixture.crowd_size()) {
         return;
     }
@@ -55,8 +55,8 @@ pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
     let mut remotes = Vec::new();
     for index in 0..fixture.crowd_size() {
         let (io, mut remote) = fixture.pair();
-        let jealous = Jealous { index, crowd: crowd.clone() };
-        let token = bench.here(|here| here.attach(io, Role::Stream, jealous)).unwrap();
+        let registrant = DetachesOthers { index, crowd: crowd.clone() };
+        let token = bench.here(|here| here.attach(io, Role::Stream, registrant)).unwrap();
         bench.here(|here| here.set_read(token, Some(ReadPlan::default())));
         crowd.borrow_mut().tokens.push(token);
         assert!(remote.send(b"x") == 1);
@@ -67,7 +67,7 @@ pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
     bench.turns(3);
     let crowd = crowd.borrow();
     let first = crowd.called[0];
-    assert!(crowd.called.iter().all(|called| *called == first), "the dead were called");
+    assert!(crowd.called.iter().all(|called| *called == first), "a detached registrant was called");
     let mut ended = crowd.ended.clone();
     ended.sort_unstable();
     let others = (0..fixture.crowd_size()).filter(|index| *index != first);
@@ -75,7 +75,7 @@ pub fn l07_the_dead_are_not_called(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 1);
 }
 
-/// Writes back what it reads, and ends with its peer.
+/// A registrant that echoes what it reads, and detaches at end of file.
 struct Echo {
     queue: OutQueue,
     pending: bool,
@@ -116,7 +116,7 @@ impl Registrant for Echo {
     }
 }
 
-/// A registrant reads and writes at once, from inside its events.
+/// Checks that a registrant can write inside its read events.
 pub fn l05_a_registrant_reads_and_writes_on_the_loop(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
     let (io, mut remote) = fixture.pair();

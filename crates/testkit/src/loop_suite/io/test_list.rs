@@ -1,6 +1,6 @@
-//! The list of all tests, as a macro that makes them.
+//! The list of the suite's tests, as a macro that generates them.
 
-/// Makes a module with one `#[test]` for each function of the [suite](mod@crate::loop_suite::io) that
+/// Generates a module with one `#[test]` for each function of the [suite](mod@crate::loop_suite::io) that
 /// needs something to watch, for one driver: `loop_io_suite!(name_of_the_module, fixture)`. The fixture
 /// is an expression that gives a [`Fixture`](crate::driver_suite::Fixture), evaluated for every test.
 #[macro_export]
@@ -12,13 +12,13 @@ macro_rules! loop_io_suite {
 
             $crate::loop_io_suite! { @tests $fixture;
                 foreign {
-                    l08_a_source_is_told_in_every_turn_until_it_is_consumed
-                    l08_a_handler_that_consumes_is_told_once
+                    l08_readiness_is_reported_in_every_turn_until_it_is_consumed
+                    l08_a_handler_that_consumes_readiness_is_called_once
                     l08_a_source_ends_a_wait
                     l08_the_interest_is_changed_by_the_callback
                     l08_the_interest_is_changed_by_the_handle
-                    l08_a_hang_up_is_told
-                    l08_an_interest_in_nothing_is_refused
+                    l08_a_hang_up_reaches_the_handler
+                    l08_an_empty_interest_is_refused
                     l08_a_source_is_registered_from_another_thread
                     l08_dropping_the_handle_changes_nothing
                     l08_a_callback_registers_another_source
@@ -26,31 +26,31 @@ macro_rules! loop_io_suite {
                 ending {
                     l08_a_callback_unregisters_itself
                     l08_an_error_of_the_callback_is_the_cause
-                    l08_the_first_cause_is_told
+                    l08_a_registration_gets_its_first_cause
                     e12_a_panic_of_the_callback_is_the_cause_and_reported
-                    e12_a_panic_while_told_of_the_end_is_reported
-                    l08_two_who_unregister_it_are_told_apart
+                    e12_a_panic_in_on_unregistered_is_reported
+                    l08_a_second_unregister_returns_false
                     l08_a_callback_unregisters_another_registration
                     l08_a_source_is_registered_again_at_its_end
-                    l10_a_shutdown_tells_registrations_at_its_start
+                    l10_a_shutdown_ends_registrations_at_its_start
                     l08_a_loop_that_shuts_down_registers_nothing
-                    l08_a_loop_that_is_over_refuses_everything
-                    e16_a_dropped_loop_tells_its_registrations
+                    l08_a_terminated_loop_refuses_registrations
+                    e16_a_dropped_loop_ends_its_registrations
                 }
                 fairness {
-                    e11_everybody_is_served_in_every_turn
-                    e11_a_busy_source_does_not_keep_a_loop_from_ending
+                    e11_every_turn_serves_io_tasks_timers_futures_and_tail_tasks
+                    e11_a_busy_source_does_not_prevent_a_shutdown
                 }
                 rebuilding {
-                    l06_a_rebuild_that_is_asked_for_keeps_registrations
+                    l06_a_requested_rebuild_keeps_registrations
                     l06_a_spinning_selector_is_rebuilt
-                    l06_something_to_do_ends_a_series_of_early_returns
-                    l06_the_guard_can_be_turned_off
-                    l06_what_cannot_be_moved_is_told_the_cause
+                    l06_a_task_or_event_resets_the_count_of_early_returns
+                    l06_automatic_rebuilds_can_be_turned_off
+                    l06_a_registration_that_cannot_be_moved_gets_the_cause
                     l06_a_rebuild_that_fails_keeps_the_old_selector
                 }
                 streams {
-                    l07_the_dead_are_not_called
+                    l07_detached_registrants_are_not_called
                     l05_a_registrant_reads_and_writes_on_the_loop
                 }
             }
@@ -70,7 +70,7 @@ macro_rules! loop_io_suite {
 mod tests {
     use crate::suite_listing::assert_listed_once;
 
-    /// Every file of the suite that has tests in it.
+    /// The files of the suite that contain tests.
     const FILES: [&str; 5] = [
         include_str!("foreign.rs"),
         include_str!("ending.rs"),
