@@ -210,7 +210,8 @@ pub(crate) fn notify(notify: AnyPromise) {
     if let Err(no_thread) = queued {
         // No thread can be started: listeners run on the wrong thread rather than never.
         let what = format!(
-            "the global executor could not be started; listeners run on the thread that completed their promise: {no_thread}"
+            "the global executor could not be started; listeners run on the thread that completed \
+             their promise: {no_thread}"
         );
         report_to(&LogReporter, "global", Fault::Degraded(what));
         no_thread.into_task().notify();

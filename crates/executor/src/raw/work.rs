@@ -5,7 +5,7 @@
 //! | word | who may touch the work, while it is there |
 //! |---|---|
 //! | neither DONE nor CLAIMED | no thread |
-//! | CLAIMED | the holder of the one [`WorkClaim`], also if it is cancelled meanwhile; until it has taken the work out |
+//! | CLAIMED | the holder of the one [`WorkClaim`], cancelled meanwhile or not, until it has taken the work out |
 //! | CANCELLED, not CLAIMED before | the thread that cancelled, which takes the work out at once |
 //!
 //! The work is moved out once, and no other state is needed. Such a slot has no other end that fills it: the

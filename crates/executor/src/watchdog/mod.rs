@@ -97,7 +97,8 @@ pub enum InvalidWatchdog {
     },
     /// The interval between two looks is zero, or longer than the limit.
     #[error(
-        "an interval of {look_every:?} between two looks is invalid: it must be above zero and at most the limit of {limit:?}"
+        "an interval of {look_every:?} between two looks is invalid: it must be above zero and at most \
+         the limit of {limit:?}"
     )]
     LookEvery {
         /// The requested interval.
