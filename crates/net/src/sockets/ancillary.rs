@@ -14,7 +14,7 @@ use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::socket::Socket;
 use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 
-/// Wraps a descriptor to be passed in a [`AncillaryMessage`] (SCM_RIGHTS): the peer gets a duplicate, and this one is
+/// Wraps a descriptor to be passed in an [`AncillaryMessage`] (SCM_RIGHTS): the peer gets a duplicate, and this one is
 /// closed after it was sent. One message carries at most 253 descriptors.
 ///
 /// ```
@@ -119,7 +119,9 @@ pub(crate) fn send(
     });
     sent.map_err(|error| match error {
         Errno::TOOMANYREFS => {
-            invalid("cannot pass descriptors: this user has too many in flight that no process has received (ETOOMANYREFS)".into())
+            let what = "cannot pass descriptors (ETOOMANYREFS): this user has too many in flight \
+                        that no process has received";
+            invalid(what.into())
         }
         other => other.into(),
     })

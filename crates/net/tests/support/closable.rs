@@ -26,8 +26,8 @@ impl Closable {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let fd = fcntl_dupfd_cloexec(of, number).unwrap().into_raw_fd();
         assert_eq!(fd, number, "the number is free");
-        // SAFETY: the descriptor is open and not -1. The borrow is used after the close as well, which is the purpose of
-        // this type; the number is never reused, so no other file can be touched by mistake.
+        // SAFETY: the descriptor is open and not -1. The borrow is used after the close as well, which is the purpose
+        // of this type; the number is never reused, so no other file can be touched by mistake.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         Self(Arc::new(Inner { fd, closed: AtomicBool::new(false) }))
     }

@@ -351,7 +351,8 @@ impl DatagramEndpoint {
             ErrorKind::WouldBlock => _ = self.ready.take(ReadyFlags::READ),
             ErrorKind::Interrupted => {}
             _ => {
-                self.ready.take(ReadyFlags::ERROR); // This read has consumed it; other readiness waits for the next round.
+                // This read has consumed the pending error; other readiness waits for the next round.
+                self.ready.take(ReadyFlags::ERROR);
                 self.fail(error);
             }
         }

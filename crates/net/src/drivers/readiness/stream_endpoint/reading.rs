@@ -242,7 +242,7 @@ impl StreamEndpoint {
     /// Records the error of a read or accept.
     fn on_read_error(&mut self, error: io::Error) {
         match self.phase {
-            // One accept failed (EMFILE, ENFILE, ENOMEM, …); a listener that was shut down, however, is of no further use.
+            // One accept failed (EMFILE, ENFILE, ENOMEM, …), and the listener stays usable unless it was shut down.
             SocketPhase::Listening if !self.ready.contains_any(ReadyFlags::HANG_UP) => {
                 self.failure = Some(error)
             }
