@@ -280,7 +280,7 @@ fn c06_an_offloaded_handler_says_its_types_when_it_is_added() {
     let strings =
         Signature::transparent().inbound(TypeTag::list::<String>(), TypeTag::list::<u32>());
     let refused = Embedded::builder().stream().build(|edit| {
-        edit.add_last("silent", Offloaded::on(&executor, || PassThrough).signed(strings))?;
+        edit.add_last("silent", Offloaded::on(&executor, || PassThrough).with_signature(strings))?;
         Ok(())
     });
     let error = refused.unwrap_err().to_string();

@@ -86,7 +86,7 @@ fn c04_deregister_is_refused_while_a_write_is_in_flight_and_changes_nothing() {
     let left = fixture.on_loop(|channel| channel.deregister());
     fixture.bench.turns(3);
     let error = left.join().unwrap_err().to_string();
-    assert!(error.contains("under way"), "{error}");
+    assert!(error.contains("in flight"), "{error}");
     assert!(fixture.channel.is_registered());
     manual.release();
     fixture.peer.send("still read");

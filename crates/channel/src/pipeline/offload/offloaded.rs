@@ -64,7 +64,7 @@ impl<H: RemoteHandler> Offloaded<H> {
     /// Declares the types of the messages that the handler accepts and emits. They are declared here
     /// because they are checked before the handler is built.
     #[must_use]
-    pub fn signed(mut self, signature: Signature) -> Self {
+    pub fn with_signature(mut self, signature: Signature) -> Self {
         self.signature = signature;
         self
     }
