@@ -79,8 +79,8 @@
 //!   other write may begin before that. `Wrote(0)` means that the write is to be repeated. A write that returns an
 //!   error is not followed by `Failed`.
 //! - Sending a file is a write, and the rules for writes apply. It never returns `Done(0)`: a file that has become
-//!   too short is an error. A driver that cannot let the kernel send it (sendfile) copies the file, and so does one whose
-//!   kernel cannot send this file.
+//!   too short is an error. A driver that cannot let the kernel send it (sendfile) copies the file, and so does one
+//!   whose kernel cannot send this file.
 //! - A `Pending` write ends without the peer's help: if the socket buffer is full it ends with `Wrote(0)`, and the
 //!   repeated write returns `Full`. So the owner may wait for it before closing the stream. `Full` may last
 //!   forever.
@@ -210,7 +210,8 @@ pub trait Driver: Send {
     /// The default implementation copies a part of the file and writes it.
     ///
     /// # Errors
-    /// The kernel's error, or the [error of a truncated file](FileRegion::truncated_error). The stream is broken then.
+    /// The kernel's error, or the [error of a truncated file](FileRegion::truncated_error). The stream is broken
+    /// then.
     fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
         let mut queue = OutQueue::new();
         queue.push(file.read(FILE_COPY_CHUNK)?);

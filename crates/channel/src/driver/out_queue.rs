@@ -142,9 +142,9 @@ impl OutQueue {
         drop(self.take_written_chunk());
     }
 
-    /// Removes the first `n` bytes, and hands each chunk that was written completely to `on_written`: its destructor may
-    /// be the user's, and must not run while the queue is borrowed. A chunk that was the only one stays, to be
-    /// [taken](Self::take_written_chunk) out before anything is appended.
+    /// Removes the first `n` bytes, and hands each chunk that was written completely to `on_written`: its
+    /// destructor may be the user's, and must not run while the queue is borrowed. A chunk that was the only one
+    /// stays, to be [taken](Self::take_written_chunk) out before anything is appended.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Rules:
-//! 1. A leased loop serves nobody else until its [`LoopLease`] is dropped. The lease travels with the channel that it
+//! 1. A leased loop serves no other channel until its [`LoopLease`] is dropped. The lease travels with the channel that it
 //!    was taken for, and stays on the loop once the channel is registered there. So every failure on the way (a
 //!    refusal, a panic, a cancelled future) returns the loop to the pool.
 //! 2. A loop returns itself to the pool when it has no channel and no registration left. Its remaining tasks and
