@@ -1,27 +1,27 @@
 #![doc = include_str!("../../../README.md")]
 //!
-//! # Where is what
+//! # Where to find what
 //!
 //! | for | look at |
 //! |---|---|
 //! | servers and clients | [`ServerBootstrap`](channel::ServerBootstrap), [`Bootstrap`](channel::Bootstrap) |
 //! | the loops they run on | [`EventLoopGroup`](channel::EventLoopGroup), with a driver: [`Auto`](net::Auto), [`Epoll`](net::Epoll), [`Poll`](net::Poll), [`Blocking`](net::Blocking) |
-//! | what they talk over | [`Tcp`](net::Tcp), [`Udp`](net::Udp), [`Unix`](net::Unix), [`UnixDatagrams`](net::UnixDatagrams), [`Local`](channel::local::Local) |
+//! | transports | [`Tcp`](net::Tcp), [`Udp`](net::Udp), [`Unix`](net::Unix), [`UnixDatagrams`](net::UnixDatagrams), [`Local`](channel::local::Local) |
 //! | handlers | [`Handler`](channel::Handler), [`Ctx`](channel::Ctx); with types: [`InboundHandler`](channel::InboundHandler), [`Decoder`](channel::Decoder) |
-//! | handlers that are there already | [`codec`], [`handlers`] |
+//! | stock codecs and handlers | [`codec`], [`handlers`] |
 //! | a channel, from any thread | [`Channel`](channel::Channel); many as one: [`ChannelGroup`](channel::ChannelGroup) |
 //! | options | [`ChannelOptions`](channel::ChannelOptions), [`SocketOption`](channel::driver::SocketOption) |
 //! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
-//! | how many may come | [`ConnectionLimit`](channel::ConnectionLimit) |
-//! | sockets that are there already | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
-//! | ending well | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
-//! | who holds a loop | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
+//! | a limit of connections | [`ConnectionLimit`](channel::ConnectionLimit) |
+//! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
+//! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
+//! | finding work that holds a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
 //! | programs to read | [`examples`] |
 //! | a protocol of your own | [`writing_a_codec`] |
-//! | what was a class of Netty's | [`coming_from_netty`] |
+//! | the counterpart of a Netty class | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
 
 pub use bytes;
