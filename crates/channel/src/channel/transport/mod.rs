@@ -6,8 +6,9 @@
 //! # The contract
 //!
 //! - A transport is `Send` until it is registered, and stays on one loop from then on. Dropping it closes it.
-//! - It makes no calls to its channel inside of its own methods. It reports events through its [`TransportContext`], from the
-//!   loop, or returns them from [`next_event`](Transport::next_event) after a [`wake`](TransportContext::wake).
+//! - It makes no calls to its channel inside of its own methods. It reports events through its
+//!   [`TransportContext`], from the loop, or returns them from [`next_event`](Transport::next_event) after a
+//!   [`wake`](TransportContext::wake).
 //! - It drops no message inside of [`write`](Transport::write): a destructor is user code, and may call the
 //!   channel. It passes messages that it does not need to [`Outbound::discard`]; messages that it keeps are
 //!   dropped with it.

@@ -232,7 +232,8 @@ impl Transport for Stream {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
-            context.event_loop().write(token, outbound.bytes()) // For a transport that wraps this one and returns no token.
+            // For a transport that wraps this one and returns no token.
+            context.event_loop().write(token, outbound.bytes())
         } else if let Some(file) = outbound.file() {
             context.event_loop().send_file(token, file)
         } else if let Some(ancillary) = outbound.ancillary() {
