@@ -1,4 +1,4 @@
-//! Who may cross threads: the test's side from anywhere, a driver on its way to its loop.
+//! `Send` and `Sync` of the public types.
 
 use waterwheel_testkit::driver_wrapper::{WrappedDriver, WrappingFactory};
 use waterwheel_testkit::embedded::{EmbeddedNetwork, EmbeddedPeer};
@@ -20,7 +20,7 @@ fn is_send_and_sync<T: Send + Sync>() {}
 fn is_clone<T: Clone>() {}
 
 #[test]
-fn the_test_may_play_its_part_from_any_thread() {
+fn the_tests_side_is_send_and_sync() {
     is_send_and_sync::<(EmbeddedPeer, EmbeddedNetwork)>();
     is_send_and_sync::<Manual>();
     is_send_and_sync::<Peer>();
@@ -50,7 +50,7 @@ fn the_test_may_play_its_part_from_any_thread() {
 }
 
 #[test]
-fn a_driver_may_move_to_its_loop() {
+fn drivers_are_send() {
     is_send::<ManualDriver>();
     is_send::<FaultyDriver>();
     is_send::<WrappedDriver<FaultyDriver>>();

@@ -1,4 +1,4 @@
-//! The verifier of decoders finds what is wrong with them, and says how.
+//! The decoder verifier detects wrong decoders, and its error says what is wrong.
 
 #[path = "../../channel/tests/typed/lines.rs"]
 mod lines;
@@ -10,17 +10,17 @@ use waterwheel_testkit::decoder_verifier::{DecoderVerifier, WrongMessages};
 
 use crate::lines::{Line, Lines};
 
-/// Two bytes make a number. In one of several wrong ways.
+/// A decoder of two-byte numbers, correct or with one defect.
 #[derive(Clone, Copy, PartialEq)]
 enum Pairs {
     Right,
-    /// Takes half of one for a whole.
+    /// Returns half a number as a whole one.
     Hasty,
-    /// Takes what it has read of a pair for read, and forgets it.
+    /// Consumes an incomplete pair and forgets it.
     Forgetful,
-    /// Waits until more comes.
+    /// Returns a number only when more bytes follow.
     Late,
-    /// Gives the last one twice.
+    /// Returns the last number twice.
     Again,
 }
 
@@ -52,50 +52,50 @@ fn check(pairs: Pairs) -> Result<(), WrongMessages> {
     DecoderVerifier::new(move || pairs).gives([1, 2], [0x0102]).gives([3, 4], [0x0304]).check()
 }
 
-fn wrong(pairs: Pairs) -> String {
+fn error_of(pairs: Pairs) -> String {
     check(pairs).unwrap_err().to_string()
 }
 
 #[test]
-fn o04_a_decoder_that_is_right_is_right_however_it_is_fed() {
+fn o04_a_correct_decoder_passes_however_it_is_fed() {
     check(Pairs::Right).unwrap();
 }
 
 #[test]
-fn o04_a_decoder_that_depends_on_how_it_is_fed_is_found_out() {
+fn o04_a_decoder_that_depends_on_how_it_is_fed_fails() {
     assert_eq!(
-        wrong(Pairs::Hasty),
+        error_of(Pairs::Hasty),
         "fed byte by byte: after 0 matching outcomes, expected 258, found 1"
     );
     assert_eq!(
-        wrong(Pairs::Forgetful),
+        error_of(Pairs::Forgetful),
         "fed byte by byte: after 0 matching outcomes, expected 258, found nothing"
     );
 }
 
 #[test]
-fn o04_a_message_that_comes_late_is_found_out() {
+fn o04_a_late_message_fails() {
     assert_eq!(
-        wrong(Pairs::Late),
+        error_of(Pairs::Late),
         "fed message by message, up to step 1, b\"\\x01\\x02\": after 0 matching outcomes, expected 258, found \
          nothing"
     );
 }
 
 #[test]
-fn o04_a_message_too_many_is_found_out() {
+fn o04_an_extra_message_fails() {
     assert_eq!(
-        wrong(Pairs::Again),
+        error_of(Pairs::Again),
         "fed message by message, to the end: after 0 matching outcomes, expected nothing, found 772"
     );
 }
 
-/// Cannot do with a piece that ends in the middle of a pair, and starts anew then.
-struct Even {
+/// A decoder that fails once when a piece ends in the middle of a pair.
+struct FailsOnOddPiece {
     odd: bool,
 }
 
-impl Decoder for Even {
+impl Decoder for FailsOnOddPiece {
     type Out = u16;
 
     fn decode(&mut self, buf: &mut Bytes) -> Result<Option<u16>, Error> {
@@ -108,8 +108,8 @@ impl Decoder for Even {
 }
 
 #[test]
-fn o04_the_cut_that_goes_wrong_is_named() {
-    let wrong = DecoderVerifier::new(|| Even { odd: false })
+fn o04_the_error_names_the_failing_split() {
+    let wrong = DecoderVerifier::new(|| FailsOnOddPiece { odd: false })
         .gives([1, 2], [0x0102])
         .gives([3, 4], [0x0304])
         .check();
@@ -121,7 +121,7 @@ fn o04_the_cut_that_goes_wrong_is_named() {
 }
 
 #[test]
-fn o04_errors_are_compared_too() {
+fn o04_errors_are_compared() {
     let verifier = || DecoderVerifier::new(|| Lines::new(2));
     verifier().fails("long\n", "the line is too long").verify();
     let wrong = verifier().fails("ab\n", "the line is too long").check().unwrap_err();
@@ -136,7 +136,7 @@ fn o04_verify_panics_with_the_report() {
 }
 
 #[test]
-fn o04_long_streams_are_cut_in_some_places_only() {
+fn o04_long_streams_are_split_at_some_positions_only() {
     let numbers = 0..1_500u16;
     let stream: Vec<u8> = numbers.clone().flat_map(u16::to_be_bytes).collect();
     DecoderVerifier::new(|| Pairs::Right).gives(stream, numbers).check().unwrap();

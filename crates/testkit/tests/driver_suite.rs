@@ -1,5 +1,4 @@
-//! The drivers of this crate pass the drivers' suite; a faulty one without faults is no other, and the
-//! order that a seed gives is as good as any.
+//! The driver suite over the drivers of this crate: manual, faulty without faults, and shuffled.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! The suite can fail: drivers with one flaw each, and the test that must notice it.
+//! Drivers with one flaw each, and the tests of the driver suite that must detect it.
 
 mod support;
 
@@ -27,40 +27,40 @@ enum Flaw {
     None,
     WaitsTooShort,
     NeverWaits,
-    DoesNotLook,
+    DoesNotPoll,
     ForgetsTheWaker,
     WakesTwice,
-    ForgetsToComplete,
-    ReadsAtFirst,
-    ReadsOn,
-    ReadsAsItLikes,
-    SaysTheEndTwice,
-    TurnsTheRoundAround,
-    ClaimsTooLittle,
-    ClaimsTooMuch,
-    SpeaksOfTheDead,
-    SaysDetachedTwice,
-    NeverSaysDetached,
-    KeepsWhatItRefuses,
-    TakesUnknownTokens,
-    SpeaksOnceOfReadiness,
-    TakesNoInterestForSome,
+    OmitsReadComplete,
+    ReadsBeforeTurnedOn,
+    ReadsAfterTurnedOff,
+    IgnoresReadPlan,
+    RepeatsEof,
+    ReversesRound,
+    UnderstatesWritten,
+    OverstatesWritten,
+    DeliversEventsAfterDetach,
+    RepeatsDetached,
+    OmitsDetached,
+    KeepsRefusedSockets,
+    AcceptsUnknownTokens,
+    ReportsReadinessOnce,
+    AcceptsEmptyInterest,
     KeepsTheOldInterest,
     HidesHangUps,
     LosesTheRoundInARebuild,
     LosesReadsInARebuild,
     MiscountsARebuild,
-    FailsAgain,
-    SaysRoomTwice,
-    SaysConnectedTwice,
+    RepeatsFailed,
+    RepeatsWrote,
+    RepeatsConnected,
 }
 
 type Test = fn(&dyn Fixture);
 
-/// Every flaw with tests that must notice it.
-const NOTICED: &[(Flaw, &[Test])] = &[
+/// Every flaw with the tests that must detect it.
+const DETECTING_TESTS: &[(Flaw, &[Test])] = &[
     (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
-    (Flaw::DoesNotLook, &[waiting::l02_a_wait_with_a_past_deadline_does_not_block]),
+    (Flaw::DoesNotPoll, &[waiting::l02_a_wait_with_a_past_deadline_does_not_block]),
     (Flaw::NeverWaits, &[no_spinning::l17_idle_registrations_do_not_spin]),
     (
         Flaw::ForgetsTheWaker,
@@ -79,7 +79,7 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::ForgetsToComplete,
+        Flaw::OmitsReadComplete,
         &[
             reading::l05_a_round_of_reads_ends_with_one_read_complete,
             waiting::l02_a_wait_does_not_block_while_events_are_left,
@@ -87,14 +87,14 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::ReadsAtFirst,
+        Flaw::ReadsBeforeTurnedOn,
         &[
             reading::l05_reads_are_off_at_first,
             no_spinning::l17_a_finished_peer_with_reads_off_does_not_spin,
         ],
     ),
     (
-        Flaw::ReadsOn,
+        Flaw::ReadsAfterTurnedOff,
         &[
             reading::l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round,
             no_spinning::l17_reads_turned_off_again_do_not_spin,
@@ -102,26 +102,26 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::ReadsAsItLikes,
+        Flaw::IgnoresReadPlan,
         &[
             reading::l05_a_plan_bounds_a_round,
             reading::l05_a_flooding_peer_cannot_prolong_a_round,
             connections::l05_a_listener_accepts_as_planned,
         ],
     ),
-    (Flaw::SaysTheEndTwice, &[reading::l05_eof_is_delivered_once_and_last]),
+    (Flaw::RepeatsEof, &[reading::l05_eof_is_delivered_once_and_last]),
     (
-        Flaw::TurnsTheRoundAround,
+        Flaw::ReversesRound,
         &[
             reading::l05_eof_is_delivered_once_and_last,
             connections::l05_connected_is_delivered_before_read,
             writing::l05_wrote_is_delivered_before_read,
         ],
     ),
-    (Flaw::ClaimsTooLittle, &[writing::l05_what_is_written_arrives_in_order]),
-    (Flaw::ClaimsTooMuch, &[writing::l05_a_write_without_room_is_pending_until_there_is_room]),
+    (Flaw::UnderstatesWritten, &[writing::l05_what_is_written_arrives_in_order]),
+    (Flaw::OverstatesWritten, &[writing::l05_a_write_without_room_is_pending_until_there_is_room]),
     (
-        Flaw::SpeaksOfTheDead,
+        Flaw::DeliversEventsAfterDetach,
         &[
             registrations::l07_streams_detached_at_the_first_event_have_no_events,
             registrations::l07_foreign_descriptors_detached_at_the_first_event_have_no_events,
@@ -129,11 +129,11 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::SaysDetachedTwice,
+        Flaw::RepeatsDetached,
         &[registrations::l07_a_detach_is_done_at_once_or_followed_by_one_detached],
     ),
     (
-        Flaw::NeverSaysDetached,
+        Flaw::OmitsDetached,
         &[
             registrations::l07_a_detach_is_done_at_once_or_followed_by_one_detached,
             registrations::l07_a_detach_ends_a_pending_write,
@@ -141,21 +141,21 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::KeepsWhatItRefuses,
+        Flaw::KeepsRefusedSockets,
         &[registrations::l07_a_failed_attach_returns_the_socket_and_leaves_the_token_free],
     ),
     (
-        Flaw::TakesUnknownTokens,
+        Flaw::AcceptsUnknownTokens,
         &[
             registrations::l07_a_call_with_an_unknown_token_does_nothing,
             foreign::l08_foreign_descriptors_and_streams_are_not_mixed_up,
         ],
     ),
     (
-        Flaw::SpeaksOnceOfReadiness,
+        Flaw::ReportsReadinessOnce,
         &[foreign::l08_readiness_is_reported_in_every_round_while_it_lasts],
     ),
-    (Flaw::TakesNoInterestForSome, &[foreign::l08_an_empty_interest_is_an_error]),
+    (Flaw::AcceptsEmptyInterest, &[foreign::l08_an_empty_interest_is_an_error]),
     (Flaw::KeepsTheOldInterest, &[foreign::l08_the_interest_can_be_changed]),
     (Flaw::HidesHangUps, &[foreign::l08_a_hang_up_is_reported_for_every_interest]),
     (Flaw::LosesTheRoundInARebuild, &[rebuilding::l06_a_rebuild_loses_no_event]),
@@ -171,21 +171,21 @@ const NOTICED: &[(Flaw, &[Test])] = &[
         ],
     ),
     (
-        Flaw::SaysRoomTwice,
+        Flaw::RepeatsWrote,
         &[
             no_spinning::l17_a_pending_write_gets_wrote_once,
             writing::l05_a_write_without_room_is_pending_until_there_is_room,
         ],
     ),
     (
-        Flaw::SaysConnectedTwice,
+        Flaw::RepeatsConnected,
         &[
             no_spinning::l17_a_connected_stream_does_not_spin,
             connections::l05_a_connect_is_connected_once,
         ],
     ),
     (
-        Flaw::FailsAgain,
+        Flaw::RepeatsFailed,
         &[
             no_spinning::l17_a_refused_connect_fails_once,
             no_spinning::l17_a_reset_with_reads_off_fails_once,
@@ -195,10 +195,10 @@ const NOTICED: &[(Flaw, &[Test])] = &[
 ];
 
 #[test]
-fn every_flaw_is_noticed() {
-    for (flaw, tests) in NOTICED {
+fn every_flaw_fails_its_tests() {
+    for (flaw, tests) in DETECTING_TESTS {
         for (n, test) in tests.iter().enumerate() {
-            // A detach is late, and a write at once, in one of the two modes only.
+            // A late detach or an immediate write occurs in one of the two modes only.
             let noticed = [Manual::readiness(), Manual::completion()].map(|manual| {
                 let fixture = ManualFixture::new(manual, |manual| Flawed { manual, flaw: *flaw });
                 catch_unwind(AssertUnwindSafe(|| test(&fixture))).is_err()
@@ -209,10 +209,10 @@ fn every_flaw_is_noticed() {
 }
 
 #[test]
-fn no_flaw_is_seen_where_there_is_none() {
+fn a_driver_without_a_flaw_passes() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let fixture = ManualFixture::new(manual, |manual| Flawed { manual, flaw: Flaw::None });
-        NOTICED.iter().flat_map(|(_, tests)| *tests).for_each(|test| test(&fixture));
+        DETECTING_TESTS.iter().flat_map(|(_, tests)| *tests).for_each(|test| test(&fixture));
     }
 }
 
@@ -228,7 +228,7 @@ impl OpenDriver for Flawed {
             flaw: self.flaw,
             round: VecDeque::new(),
             woken_before: false,
-            spoken: Vec::new(),
+            reported: Vec::new(),
             kept: Vec::new(),
         })))
     }
@@ -237,10 +237,10 @@ impl OpenDriver for Flawed {
 struct FlawedDriver {
     inner: Box<dyn Driver>,
     flaw: Flaw,
-    /// Events that were taken before they were asked for.
+    /// Events taken from the inner driver ahead of `next_event`.
     round: VecDeque<IoEvent>,
     woken_before: bool,
-    spoken: Vec<Token>,
+    reported: Vec<Token>,
     kept: Vec<Arc<()>>,
 }
 
@@ -249,45 +249,45 @@ impl FlawedDriver {
         self.flaw == flaw
     }
 
-    /// Whether it takes the whole round before anybody asks.
+    /// True if the flaw takes the whole round from the inner driver at once.
     fn is_hasty(&self) -> bool {
-        [Flaw::TurnsTheRoundAround, Flaw::SpeaksOfTheDead, Flaw::LosesTheRoundInARebuild]
+        [Flaw::ReversesRound, Flaw::DeliversEventsAfterDetach, Flaw::LosesTheRoundInARebuild]
             .contains(&self.flaw)
     }
 
     fn distort(&mut self, event: IoEvent) -> Option<IoEvent> {
         match (self.flaw, event) {
-            (Flaw::ForgetsToComplete, IoEvent::ReadComplete(_)) => None,
-            (Flaw::SaysTheEndTwice, IoEvent::Eof(token)) => {
+            (Flaw::OmitsReadComplete, IoEvent::ReadComplete(_)) => None,
+            (Flaw::RepeatsEof, IoEvent::Eof(token)) => {
                 self.round.push_back(IoEvent::Eof(token));
                 Some(IoEvent::Eof(token))
             }
-            (Flaw::SaysDetachedTwice, IoEvent::Detached(token)) => {
+            (Flaw::RepeatsDetached, IoEvent::Detached(token)) => {
                 self.round.push_back(IoEvent::Detached(token));
                 Some(IoEvent::Detached(token))
             }
-            (Flaw::FailsAgain, IoEvent::Failed(token, error)) => {
+            (Flaw::RepeatsFailed, IoEvent::Failed(token, error)) => {
                 self.round.push_back(IoEvent::Failed(token, error.kind().into()));
                 Some(IoEvent::Failed(token, error))
             }
-            (Flaw::SaysRoomTwice, IoEvent::Wrote(token, n)) => {
+            (Flaw::RepeatsWrote, IoEvent::Wrote(token, n)) => {
                 self.round.push_back(IoEvent::Wrote(token, 0));
                 Some(IoEvent::Wrote(token, n))
             }
-            (Flaw::SaysConnectedTwice, IoEvent::Connected(token)) => {
+            (Flaw::RepeatsConnected, IoEvent::Connected(token)) => {
                 self.round.push_back(IoEvent::Connected(token));
                 Some(IoEvent::Connected(token))
             }
-            (Flaw::NeverSaysDetached, IoEvent::Detached(_)) => None,
-            (Flaw::ClaimsTooMuch, IoEvent::Wrote(token, n)) if n > 0 => {
+            (Flaw::OmitsDetached, IoEvent::Detached(_)) => None,
+            (Flaw::OverstatesWritten, IoEvent::Wrote(token, n)) if n > 0 => {
                 Some(IoEvent::Wrote(token, n + 1))
             }
-            (Flaw::ClaimsTooLittle, IoEvent::Wrote(token, n)) if n > 1 => {
+            (Flaw::UnderstatesWritten, IoEvent::Wrote(token, n)) if n > 1 => {
                 Some(IoEvent::Wrote(token, n - 1))
             }
-            (Flaw::SpeaksOnceOfReadiness, IoEvent::Foreign(token, ready)) => {
-                let again = self.spoken.contains(&token);
-                self.spoken.push(token);
+            (Flaw::ReportsReadinessOnce, IoEvent::Foreign(token, ready)) => {
+                let again = self.reported.contains(&token);
+                self.reported.push(token);
                 (!again).then_some(IoEvent::Foreign(token, ready))
             }
             (Flaw::HidesHangUps, IoEvent::Foreign(token, ready)) => {
@@ -316,7 +316,7 @@ impl DriverWrapper for FlawedDriver {
     }
 
     fn attach(&mut self, token: Token, io: Io, role: Role) -> io::Result<()> {
-        if self.has(Flaw::KeepsWhatItRefuses) {
+        if self.has(Flaw::KeepsRefusedSockets) {
             match io.downcast::<Arc<()>>() {
                 Ok(kept) => {
                     self.kept.push(kept);
@@ -326,14 +326,14 @@ impl DriverWrapper for FlawedDriver {
             }
         }
         self.inner.attach(token, io, role)?;
-        if self.has(Flaw::ReadsAtFirst) {
+        if self.has(Flaw::ReadsBeforeTurnedOn) {
             self.inner.set_read(token, Some(ReadPlan::default()));
         }
         Ok(())
     }
 
     fn detach(&mut self, token: Token) -> Detach {
-        if !self.has(Flaw::SpeaksOfTheDead) {
+        if !self.has(Flaw::DeliversEventsAfterDetach) {
             self.round.retain(|event| event.token() != token);
         }
         self.inner.detach(token)
@@ -341,8 +341,8 @@ impl DriverWrapper for FlawedDriver {
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
         match plan {
-            None if self.has(Flaw::ReadsOn) => {}
-            Some(_) if self.has(Flaw::ReadsAsItLikes) => {
+            None if self.has(Flaw::ReadsAfterTurnedOff) => {}
+            Some(_) if self.has(Flaw::IgnoresReadPlan) => {
                 let much = ReadPlan { max_reads: u32::MAX, size: 7 };
                 self.inner.set_read(token, Some(much));
             }
@@ -351,11 +351,11 @@ impl DriverWrapper for FlawedDriver {
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> io::Result<Submit> {
-        if self.has(Flaw::TakesUnknownTokens) {
+        if self.has(Flaw::AcceptsUnknownTokens) {
             return self.inner.write(token, queue).or(Ok(Submit::Done(queue.len())));
         }
         Ok(match self.inner.write(token, queue)? {
-            Submit::Done(n) if n > 1 && self.has(Flaw::ClaimsTooLittle) => Submit::Done(n - 1),
+            Submit::Done(n) if n > 1 && self.has(Flaw::UnderstatesWritten) => Submit::Done(n - 1),
             submit => submit,
         })
     }
@@ -363,7 +363,7 @@ impl DriverWrapper for FlawedDriver {
     fn set_interest(&mut self, token: Token, interest: Interest) -> io::Result<()> {
         match self.flaw {
             Flaw::KeepsTheOldInterest => Ok(()),
-            Flaw::TakesNoInterestForSome if interest.is_empty() => {
+            Flaw::AcceptsEmptyInterest if interest.is_empty() => {
                 self.inner.set_interest(token, Interest::READABLE)
             }
             _ => self.inner.set_interest(token, interest),
@@ -384,7 +384,7 @@ impl DriverWrapper for FlawedDriver {
     }
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
-        if self.has(Flaw::DoesNotLook) && until == Some(Nanos(0)) {
+        if self.has(Flaw::DoesNotPoll) && until == Some(Nanos(0)) {
             return Ok(WaitSummary::default());
         }
         let until = match self.flaw {
@@ -400,7 +400,7 @@ impl DriverWrapper for FlawedDriver {
         }
         if self.is_hasty() {
             self.round.extend(std::iter::from_fn(|| self.inner.next_event()));
-            if self.has(Flaw::TurnsTheRoundAround) {
+            if self.has(Flaw::ReversesRound) {
                 self.round.make_contiguous().reverse();
             }
         }

@@ -1,4 +1,4 @@
-//! What tests of users rely on (O04): the embedded channel, its clock, its faults, and the log.
+//! The embedded channel, its clock and faults, the collector, the log and shuffled events (O04).
 
 use std::io;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ fn text(text: &'static str) -> Bytes {
     Bytes::from_static(text.as_bytes())
 }
 
-/// A stream of bytes without handlers, with these in its buffer and flushed.
+/// Returns a byte stream without handlers that has written and flushed these bytes.
 fn with_written(how: impl FnOnce(&mut Embedded), texts: &[&'static str]) -> (Embedded, Log) {
     let (mut embedded, log) =
         (Embedded::builder().stream().build(no_handlers).unwrap(), Log::new());
@@ -47,7 +47,7 @@ fn outbound(embedded: &mut Embedded) -> Vec<Bytes> {
 }
 
 #[test]
-fn o04_what_is_asked_from_the_far_end_is_done_when_the_call_returns() {
+fn o04_calls_at_the_tail_are_done_when_they_return() {
     let by_hand = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     let log = Log::new();
     let mut embedded = Embedded::builder().options(by_hand).build(|edit| {
@@ -82,7 +82,7 @@ fn o04_what_is_asked_from_the_far_end_is_done_when_the_call_returns() {
 }
 
 #[test]
-fn o04_a_collector_gathers_one_type_and_lets_the_others_pass() {
+fn o04_a_collector_keeps_one_type_and_passes_the_others_on() {
     let numbers = MessageCollector::<u32>::new();
     let mut embedded = Embedded::new(|edit| {
         edit.add_last("numbers", In(numbers.clone()))?;
@@ -98,7 +98,7 @@ fn o04_a_collector_gathers_one_type_and_lets_the_others_pass() {
 }
 
 #[test]
-fn o04_a_collector_waits_for_what_another_thread_reads() {
+fn o04_a_collector_waits_for_messages_read_on_another_thread() {
     let lines = MessageCollector::<String>::new();
     let into = lines.clone();
     let reading = std::thread::spawn(move || {
@@ -135,14 +135,14 @@ fn o04_messages_wait_on_the_wire_until_the_channel_reads() {
 
 #[test]
 #[should_panic(expected = "a message of type u32 was read, not one of type alloc::string::String")]
-fn o04_a_message_of_another_type_than_the_test_expects_is_named() {
+fn o04_a_message_of_an_unexpected_type_panics_with_its_type_name() {
     let mut embedded = Embedded::new(no_handlers).unwrap();
     embedded.write_inbound(1_u32);
     embedded.read_inbound::<String>();
 }
 
 #[test]
-fn o04_the_network_takes_as_much_as_the_test_lets_it() {
+fn o04_set_room_limits_the_bytes_written() {
     let (mut embedded, log) = with_written(|embedded| embedded.set_room(5), &["abc", "def"]);
     assert_eq!(outbound(&mut embedded).concat(), b"abcde");
     assert_eq!((embedded.channel().pending_bytes(), log.take()), (1, vec!["abc ok".to_owned()]));
@@ -152,7 +152,7 @@ fn o04_the_network_takes_as_much_as_the_test_lets_it() {
 }
 
 #[test]
-fn o04_writes_are_as_short_as_the_test_wants_them() {
+fn o04_short_writes_limits_each_write() {
     let (mut embedded, log) = with_written(|embedded| embedded.short_writes(2), &["abc", "def"]);
     assert_eq!(outbound(&mut embedded).concat(), b"abcdef");
     assert_eq!(
@@ -162,7 +162,7 @@ fn o04_writes_are_as_short_as_the_test_wants_them() {
 }
 
 #[test]
-fn o04_a_write_fails_when_the_test_says_so() {
+fn o04_fail_write_fails_the_next_write() {
     let broken = |embedded: &mut Embedded| embedded.fail_write(io::ErrorKind::BrokenPipe.into());
     let (mut embedded, log) = with_written(broken, &["abc"]);
     assert_eq!(outbound(&mut embedded), Vec::<Bytes>::new());
@@ -171,7 +171,7 @@ fn o04_a_write_fails_when_the_test_says_so() {
 }
 
 #[test]
-fn o04_the_network_fails_or_ends_when_the_test_says_so() {
+fn o04_fail_and_finish_inbound_reach_the_channel() {
     let mut embedded = Embedded::new(no_handlers).unwrap();
     embedded.fail(Error::new("reset"));
     assert_eq!(embedded.read_error().unwrap().to_string(), "reset");
@@ -183,10 +183,10 @@ fn o04_the_network_fails_or_ends_when_the_test_says_so() {
     assert!(embedded.read_error().is_none() && !embedded.channel().is_open());
 }
 
-/// Writes the time, every second.
-struct Clockwork;
+/// A handler that writes the time every second.
+struct WritesTime;
 
-impl Handler for Clockwork {
+impl Handler for WritesTime {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.schedule(SECOND, 0);
         Ok(())
@@ -200,9 +200,9 @@ impl Handler for Clockwork {
 }
 
 #[test]
-fn o04_time_stands_still_unless_the_test_moves_it() {
+fn o04_time_moves_only_by_advance() {
     let mut embedded = Embedded::new(|edit| {
-        edit.add_last("clockwork", Clockwork)?;
+        edit.add_last("clockwork", WritesTime)?;
         Ok(())
     })
     .unwrap();
@@ -214,14 +214,14 @@ fn o04_time_stands_still_unless_the_test_moves_it() {
     assert_eq!(embedded.now(), began.plus(SECOND));
     let expected = format!("{:?}", embedded.now());
     assert_eq!(embedded.read_outbound::<String>(), Some(expected));
-    // It jumps: what is set by a timer counts from the new time.
+    // One step: a timer started by a timer counts from the new time.
     embedded.advance(SECOND * 3);
     assert_eq!(embedded.read_outbound::<String>(), Some(format!("{:?}", embedded.now())));
     assert_eq!(embedded.read_outbound::<String>(), None);
 }
 
 #[test]
-fn o04_a_log_tells_what_was_reported() {
+fn o04_a_log_as_reporter_collects_faults() {
     let reports = Log::new();
     let builder = Embedded::builder().stream().reporter(Arc::new(reports.clone()));
     let mut embedded = builder.build(no_handlers).unwrap();
@@ -231,7 +231,7 @@ fn o04_a_log_tells_what_was_reported() {
     assert!(told[0].contains("a message of type alloc::string::String cannot be written"));
 }
 
-/// In which order eight that are ready at once are read, over drivers of this seed.
+/// Returns the order in which eight streams that are ready at once are read with this seed.
 fn order(drivers: &Shuffled, manual: &Manual) -> Vec<u64> {
     let mut driver = drivers.open().unwrap();
     let mut peers = Vec::new();
@@ -249,7 +249,7 @@ fn order(drivers: &Shuffled, manual: &Manual) -> Vec<u64> {
 }
 
 #[test]
-fn o04_a_seed_is_an_order_of_events() {
+fn o04_a_seed_determines_the_order_of_events() {
     let of_seed = |seed| {
         let manual = Manual::readiness();
         let drivers = Shuffled::new(manual.clone(), seed);
@@ -268,10 +268,10 @@ fn o04_a_seed_is_an_order_of_events() {
     assert!((0..20).any(|seed| of_seed(seed)[0] != of_seed(seed)[1]), "nor all drivers of one");
 }
 
-/// Answers whoever asks.
-struct Answer;
+/// A handler that replies to each datagram.
+struct DatagramEcho;
 
-impl InboundHandler for Answer {
+impl InboundHandler for DatagramEcho {
     type In = Datagram;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, question: Datagram) -> HandlerResult {
@@ -281,9 +281,9 @@ impl InboundHandler for Answer {
 }
 
 #[test]
-fn o04_datagrams_go_through_an_embedded_channel() {
+fn o04_an_embedded_channel_reads_and_writes_datagrams() {
     let mut embedded = Embedded::new(|edit| {
-        edit.add_last("answer", In(Answer))?;
+        edit.add_last("answer", In(DatagramEcho))?;
         Ok(())
     })
     .unwrap();

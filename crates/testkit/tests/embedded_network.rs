@@ -1,4 +1,4 @@
-//! Embedded channels whose other end is a channel too, or a plug in the test's hand (O04).
+//! Embedded channels whose other end is another channel, or the test (O04).
 
 use std::cell::RefCell;
 use std::io;
@@ -16,15 +16,15 @@ use waterwheel_executor::{Error, PromiseFuture};
 use waterwheel_testkit::embedded::{EmbeddedNetwork, connected_pair};
 use waterwheel_testkit::manual::Manual;
 
-/// Longer than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long a test waits for something that must happen.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a channel was told, in words.
-type Heard = Rc<RefCell<Vec<String>>>;
+/// The events of a channel, as text.
+type EventLog = Rc<RefCell<Vec<String>>>;
 
-struct Listen(Heard);
+struct EventLogger(EventLog);
 
-impl Handler for Listen {
+impl Handler for EventLogger {
     fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let bytes = msg.into_bytes().expect("a stream is read as bytes");
         self.0.borrow_mut().push(String::from_utf8_lossy(&bytes).into_owned());
@@ -42,13 +42,13 @@ impl Handler for Listen {
     }
 }
 
-/// Two ends on a loop that the test turns.
-struct Bench {
+/// A connected pair on a manual loop.
+struct ConnectedPair {
     event_loop: ManualEventLoop,
-    ends: [(Channel, Heard); 2],
+    ends: [(Channel, EventLog); 2],
 }
 
-impl Bench {
+impl ConnectedPair {
     fn new(options: ChannelOptions) -> Self {
         let event_loop = EventLoopGroup::builder(Manual::readiness()).build_manual();
         let mut event_loop = event_loop.unwrap();
@@ -63,24 +63,24 @@ impl Bench {
         }
     }
 
-    /// Asks something of an end, and lets come what comes of it.
+    /// Calls `f` with an end, and runs the loop until it is idle.
     fn with(&mut self, end: usize, f: impl FnOnce(&Channel)) {
         f(&self.ends[end].0);
         self.run();
     }
 
-    fn heard(&self, end: usize) -> Vec<String> {
+    fn events(&self, end: usize) -> Vec<String> {
         self.ends[end].1.take()
     }
 }
 
-fn register(event_loop: &mut ManualEventLoop, new: NewChannel) -> (Channel, Heard) {
-    let heard = Heard::default();
-    let listen = Listen(heard.clone());
+fn register(event_loop: &mut ManualEventLoop, new: NewChannel) -> (Channel, EventLog) {
+    let events = EventLog::default();
+    let listen = EventLogger(events.clone());
     let channel = event_loop.on_loop(|here| {
         here.register_with(new, |edit| Ok(edit.add_last("listen", listen).map(drop)?))
     });
-    (channel.unwrap().unwrap(), heard)
+    (channel.unwrap().unwrap(), events)
 }
 
 fn send(channel: &Channel, text: &'static str) -> PromiseFuture<()> {
@@ -88,80 +88,82 @@ fn send(channel: &Channel, text: &'static str) -> PromiseFuture<()> {
 }
 
 #[test]
-fn o04_what_one_of_two_joined_ends_writes_the_other_reads() {
-    let mut bench = Bench::new(ChannelOptions::default());
-    bench.with(0, |one| drop((send(one, "ping"), send(one, "again"))));
-    bench.with(1, |other| drop(send(other, "pong")));
-    assert_eq!(bench.heard(1).concat(), "pingagain");
-    assert_eq!(bench.heard(0), ["pong"]);
+fn o04_one_end_of_a_pair_reads_what_the_other_writes() {
+    let mut pair = ConnectedPair::new(ChannelOptions::default());
+    pair.with(0, |one| drop((send(one, "ping"), send(one, "again"))));
+    pair.with(1, |other| drop(send(other, "pong")));
+    assert_eq!(pair.events(1).concat(), "pingagain");
+    assert_eq!(pair.events(0), ["pong"]);
 }
 
 #[test]
-fn o04_a_joined_end_that_does_not_read_holds_its_writer_back() {
+fn o04_an_end_of_a_pair_that_does_not_read_blocks_its_writer() {
     const BLOCK: Bytes = Bytes::from_static(&[b'x'; 8 * 1024]);
-    let mut bench = Bench::new(ChannelOptions { auto_read: false, ..ChannelOptions::default() });
+    let mut pair =
+        ConnectedPair::new(ChannelOptions { auto_read: false, ..ChannelOptions::default() });
     let mut written = Vec::new();
-    bench.with(0, |one| written.extend((0..20).map(|_| one.write_and_flush(BLOCK))));
+    pair.with(0, |one| written.extend((0..20).map(|_| one.write_and_flush(BLOCK))));
     let done = |written: &[PromiseFuture<()>]| written.iter().filter(|it| it.is_done()).count();
-    assert_eq!((done(&written), bench.ends[0].0.pending_bytes()), (8, 12 * BLOCK.len()));
-    bench.with(1, |other| other.set_auto_read(true));
-    assert_eq!((done(&written), bench.ends[0].0.pending_bytes()), (20, 0));
-    assert_eq!(bench.heard(1).concat().len(), 20 * BLOCK.len());
+    assert_eq!((done(&written), pair.ends[0].0.pending_bytes()), (8, 12 * BLOCK.len()));
+    pair.with(1, |other| other.set_auto_read(true));
+    assert_eq!((done(&written), pair.ends[0].0.pending_bytes()), (20, 0));
+    assert_eq!(pair.events(1).concat().len(), 20 * BLOCK.len());
 }
 
 #[test]
-fn o04_a_joined_end_may_say_that_it_sends_no_more() {
+fn o04_an_end_of_a_pair_can_half_close() {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
-    let mut bench = Bench::new(options);
-    bench.with(0, |one| drop((send(one, "question"), one.shutdown_output())));
-    assert_eq!(bench.heard(1), ["question"]);
-    bench.with(1, |other| drop((send(other, "answer"), other.shutdown_output())));
-    assert_eq!(bench.heard(0), ["answer", "inactive"]);
-    assert_eq!(bench.heard(1), ["inactive"]);
+    let mut pair = ConnectedPair::new(options);
+    pair.with(0, |one| drop((send(one, "question"), one.shutdown_output())));
+    assert_eq!(pair.events(1), ["question"]);
+    pair.with(1, |other| drop((send(other, "answer"), other.shutdown_output())));
+    assert_eq!(pair.events(0), ["answer", "inactive"]);
+    assert_eq!(pair.events(1), ["inactive"]);
 }
 
 #[test]
-fn o04_a_joined_end_that_is_closed_closes_the_other_which_hears_it_out() {
-    let mut bench = Bench::new(ChannelOptions::default());
-    bench.with(0, |one| drop((send(one, "last words"), one.close())));
-    assert_eq!(bench.heard(1), ["last words", "inactive"]);
+fn o04_closing_one_end_of_a_pair_closes_the_other_after_it_has_read_the_rest() {
+    let mut pair = ConnectedPair::new(ChannelOptions::default());
+    pair.with(0, |one| drop((send(one, "last words"), one.close())));
+    assert_eq!(pair.events(1), ["last words", "inactive"]);
     let (one, other) = connected_pair();
-    let (lonely, heard) = register(&mut bench.event_loop, one);
-    bench.run();
+    let (lonely, events) = register(&mut pair.event_loop, one);
+    pair.run();
     assert!(lonely.is_open());
     drop(other);
-    bench.run();
-    assert_eq!(heard.take(), ["inactive"]);
+    pair.run();
+    assert_eq!(events.take(), ["inactive"]);
 }
 
 #[test]
-fn o04_writing_to_a_joined_end_that_is_gone_is_a_broken_pipe() {
-    let mut bench = Bench::new(ChannelOptions { auto_read: false, ..ChannelOptions::default() });
-    bench.with(1, |other| drop(other.close()));
+fn o04_writing_to_a_closed_end_of_a_pair_is_a_broken_pipe() {
+    let mut pair =
+        ConnectedPair::new(ChannelOptions { auto_read: false, ..ChannelOptions::default() });
+    pair.with(1, |other| drop(other.close()));
     let mut late = None;
-    bench.with(0, |one| late = Some(send(one, "late")));
+    pair.with(0, |one| late = Some(send(one, "late")));
     let error = late.unwrap().try_take().unwrap().unwrap_err();
     assert!(error.to_string().contains("the peer has closed the connection"), "{error}");
-    assert!(!bench.ends[0].0.is_open());
+    assert!(!pair.ends[0].0.is_open());
 }
 
 #[test]
-fn o04_a_joined_end_that_leaves_its_loop_finds_everything_when_it_is_back() {
-    let mut bench = Bench::new(ChannelOptions::default());
-    bench.with(1, |other| drop(other.deregister()));
-    bench.with(0, |one| drop((send(one, "meanwhile"), one.close())));
-    assert_eq!(bench.heard(1), [""; 0]);
-    bench.with(1, |other| drop(other.register()));
-    assert_eq!(bench.heard(1), ["meanwhile", "inactive"]);
+fn o04_an_end_of_a_pair_loses_nothing_while_it_is_deregistered() {
+    let mut pair = ConnectedPair::new(ChannelOptions::default());
+    pair.with(1, |other| drop(other.deregister()));
+    pair.with(0, |one| drop((send(one, "meanwhile"), one.close())));
+    assert_eq!(pair.events(1), [""; 0]);
+    pair.with(1, |other| drop(other.register()));
+    assert_eq!(pair.events(1), ["meanwhile", "inactive"]);
 }
 
-/// A server among wires, at this name, and the loop it is on.
+/// Binds a server with a backlog of 1 to the name "here", on a group of its own.
 fn server(
-    wires: &EmbeddedNetwork,
+    network: &EmbeddedNetwork,
     options: ChannelOptions,
 ) -> (EventLoopGroup, PromiseFuture<Channel>) {
     let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
-    let bound = ServerBootstrap::new(&group, wires.clone())
+    let bound = ServerBootstrap::new(&group, network.clone())
         .options(options)
         .socket_option(SocketOption::Backlog(1))
         .bind(Address::local("here"));
@@ -169,45 +171,45 @@ fn server(
 }
 
 #[test]
-fn o04_a_name_belongs_to_one_server_of_its_wires() {
-    let (wires, apart) = (EmbeddedNetwork::new(), EmbeddedNetwork::new());
-    let (_group, first) = server(&wires, ChannelOptions::default());
+fn o04_a_name_belongs_to_one_server_of_its_network() {
+    let (network, apart) = (EmbeddedNetwork::new(), EmbeddedNetwork::new());
+    let (_group, first) = server(&network, ChannelOptions::default());
     let first = first.join().unwrap();
-    let (_group, second) = server(&wires, ChannelOptions::default());
+    let (_group, second) = server(&network, ChannelOptions::default());
     assert_eq!(second.join().unwrap_err().to_string(), "the name local:here is in use");
     let (_group, other) = server(&apart, ChannelOptions::default());
     assert_eq!(other.join().unwrap().local_address(), first.local_address());
     first.close().join().unwrap();
-    let (_group, again) = server(&wires, ChannelOptions::default());
+    let (_group, again) = server(&network, ChannelOptions::default());
     again.join().unwrap();
 }
 
 #[test]
-fn o04_a_full_backlog_lets_clients_wait_and_plugs_not() {
-    let wires = EmbeddedNetwork::new();
+fn o04_a_full_backlog_makes_clients_wait_and_refuses_peers() {
+    let network = EmbeddedNetwork::new();
     let (group, bound) =
-        server(&wires, ChannelOptions { auto_read: false, ..ChannelOptions::default() });
+        server(&network, ChannelOptions { auto_read: false, ..ChannelOptions::default() });
     let bound = bound.join().unwrap();
     let here = bound.local_address().unwrap();
-    let plug = wires.connect_peer(&here).unwrap();
-    let full = wires.connect_peer(&here).unwrap_err().to_string();
+    let peer = network.connect_peer(&here).unwrap();
+    let full = network.connect_peer(&here).unwrap_err().to_string();
     assert_eq!(full, "the backlog of local:here is full: 1 connections wait to be accepted");
-    let waits = Bootstrap::new(&group, wires.clone()).connect(here.clone());
+    let waits = Bootstrap::new(&group, network.clone()).connect(here.clone());
     let asked = bound.event_loop().submit(|| ()).unwrap();
     asked.join().unwrap();
     assert!(!waits.is_done());
     bound.set_auto_read(true);
     let client = waits.join().unwrap();
     bound.close().join().unwrap();
-    let refused = wires.connect_peer(&here).unwrap_err().to_string();
+    let refused = network.connect_peer(&here).unwrap_err().to_string();
     assert_eq!(refused, "no server listens at local:here");
-    drop(plug);
+    drop(peer);
     client.close().join().unwrap();
 }
 
 #[test]
-fn o04_a_plug_is_the_other_end_of_a_channel_that_was_accepted() {
-    /// Sends back what it gets, and closes when it is told to.
+fn o04_a_peer_is_the_other_end_of_an_accepted_channel() {
+    /// A handler that echoes what it reads, and closes at a certain message.
     struct Echo(Sender<Channel>, Sender<String>);
 
     impl Handler for Echo {
@@ -232,38 +234,38 @@ fn o04_a_plug_is_the_other_end_of_a_channel_that_was_accepted() {
         }
     }
 
-    let (wires, group) =
+    let (network, group) =
         (EmbeddedNetwork::new(), EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap());
-    let (told, children) = mpsc::channel();
+    let (sender, children) = mpsc::channel();
     let (failed, errors) = mpsc::channel();
-    let server = ServerBootstrap::new(&group, wires.clone())
+    let server = ServerBootstrap::new(&group, network.clone())
         .child_initialiser(move |edit| {
-            Ok(edit.add_last("echo", Echo(told.clone(), failed.clone())).map(drop)?)
+            Ok(edit.add_last("echo", Echo(sender.clone(), failed.clone())).map(drop)?)
         })
         .bind(Address::local("echo"));
     let at = server.join().unwrap().local_address().unwrap();
-    let next = || children.recv_timeout(PATIENCE).unwrap();
+    let next = || children.recv_timeout(TIMEOUT).unwrap();
 
-    let plug = wires.connect_peer(&at).unwrap();
+    let peer = network.connect_peer(&at).unwrap();
     let child = next();
     assert_eq!((child.local_address(), child.peer_address()), (Some(at.clone()), None));
-    plug.send("hello");
-    plug.send("over");
-    child.closed().wait_timeout(PATIENCE).unwrap();
-    assert!(plug.is_ended());
-    let received: Vec<Bytes> = std::iter::from_fn(|| plug.receive()).collect();
+    peer.send("hello");
+    peer.send("over");
+    child.closed().wait_timeout(TIMEOUT).unwrap();
+    assert!(peer.is_ended());
+    let received: Vec<Bytes> = std::iter::from_fn(|| peer.receive()).collect();
     assert_eq!(received.concat(), b"helloover");
 
-    let plug = wires.connect_peer(&at).unwrap();
+    let peer = network.connect_peer(&at).unwrap();
     let child = next();
-    plug.fail(Error::new(io::Error::from(io::ErrorKind::ConnectionReset)));
-    child.closed().wait_timeout(PATIENCE).unwrap();
-    let told = errors.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(told, "connection reset");
+    peer.fail(Error::new(io::Error::from(io::ErrorKind::ConnectionReset)));
+    child.closed().wait_timeout(TIMEOUT).unwrap();
+    let error_text = errors.recv_timeout(TIMEOUT).unwrap();
+    assert_eq!(error_text, "connection reset");
 
-    let unplugged = wires.connect_peer(&at).unwrap();
+    let dropped_peer = network.connect_peer(&at).unwrap();
     let child = next();
-    drop(unplugged);
-    child.closed().wait_timeout(PATIENCE).unwrap();
-    group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap().join().unwrap();
+    drop(dropped_peer);
+    child.closed().wait_timeout(TIMEOUT).unwrap();
+    group.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap().join().unwrap();
 }

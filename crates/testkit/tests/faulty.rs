@@ -1,4 +1,4 @@
-//! A faulty driver fails where it was told to, and nowhere else.
+//! A faulty driver fails exactly where a fault was injected.
 
 use std::io::ErrorKind;
 
@@ -42,7 +42,7 @@ fn events(driver: &mut dyn Driver) -> Vec<String> {
 }
 
 #[test]
-fn l06_waits_fail_as_often_as_told_and_lose_no_event() {
+fn l06_injected_wait_failures_lose_no_event() {
     let manual = Manual::readiness();
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
@@ -57,7 +57,7 @@ fn l06_waits_fail_as_often_as_told_and_lose_no_event() {
 }
 
 #[test]
-fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
+fn l06_waits_return_early_until_a_rebuild() {
     let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
@@ -83,7 +83,7 @@ fn l06_a_spinning_wait_returns_at_once_until_a_rebuild() {
 }
 
 #[test]
-fn l06_a_rebuild_loses_what_it_is_told_to() {
+fn l06_a_rebuild_loses_the_chosen_registrations() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let (mut driver, faults) = open(&manual);
         let peers: Vec<Peer> = (0..3).map(|n| attach(&mut *driver, &manual, n)).collect();
@@ -103,7 +103,7 @@ fn l06_a_rebuild_loses_what_it_is_told_to() {
 }
 
 #[test]
-fn l06_a_lost_registration_that_is_in_flight_says_detached_once() {
+fn l06_a_lost_registration_in_flight_gets_detached_once() {
     let manual = Manual::completion();
     let (mut driver, faults) = open(&manual);
     let peer = attach(&mut *driver, &manual, 1);
@@ -116,7 +116,7 @@ fn l06_a_lost_registration_that_is_in_flight_says_detached_once() {
 }
 
 #[test]
-fn every_call_can_be_made_to_fail_and_leaves_nothing_behind() {
+fn every_call_can_be_made_to_fail_without_side_effects() {
     let manual = Manual::readiness();
     let (mut driver, faults) = open(&manual);
     for call in [

@@ -1,4 +1,4 @@
-//! Event loops over the manual driver pass the part of the loops' suite that watches something.
+//! The part of the loop suite that needs sockets, over the manual driver.
 
 mod support;
 

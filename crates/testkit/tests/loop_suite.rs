@@ -1,4 +1,4 @@
-//! Event loops over the drivers of this crate, and over none, pass the loops' suite.
+//! The loop suite over the manual driver, and over no driver (`TaskOnly`).
 
 use waterwheel_channel::driver::TaskOnly;
 use waterwheel_testkit::loop_suite;

@@ -1,4 +1,4 @@
-//! What the manual driver does beyond the contract: time, holding back, counting, blocking helpers.
+//! The manual driver beyond the driver contract: clock modes, held completions, counts, blocking helpers.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ fn events(driver: &mut dyn Driver) -> Vec<String> {
 }
 
 #[test]
-fn l02_time_that_jumps_ends_a_wait_at_its_deadline() {
+fn l02_an_auto_advancing_clock_ends_a_wait_at_its_deadline() {
     let clock = VirtualClock::new();
     let manual =
         Manual::readiness().with_clock_mode(ClockMode::AutoAdvance).with_clock(clock.clone());
@@ -47,7 +47,7 @@ fn l02_time_that_jumps_ends_a_wait_at_its_deadline() {
 }
 
 #[test]
-fn l02_time_that_stands_waits_for_the_test() {
+fn l02_a_manual_clock_waits_for_the_test() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let until = manual.clock().now().plus(Duration::from_secs(10));
@@ -61,7 +61,7 @@ fn l02_time_that_stands_waits_for_the_test() {
 }
 
 #[test]
-fn l02_letting_time_jump_ends_a_wait_under_way() {
+fn l02_switching_to_auto_advance_ends_a_blocked_wait() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let sleeper = thread::spawn(move || driver.wait(Some(Nanos(99))).unwrap());
@@ -108,7 +108,7 @@ fn l02_a_completion_driver_writes_later_and_keeps_the_chunks() {
 }
 
 #[test]
-fn l02_what_is_held_completes_when_released() {
+fn l02_held_operations_complete_when_released() {
     let manual = Manual::completion().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -127,7 +127,7 @@ fn l02_what_is_held_completes_when_released() {
 }
 
 #[test]
-fn l02_what_is_not_in_flight_is_detached_at_once() {
+fn l02_a_registration_without_operations_in_flight_is_detached_at_once() {
     let manual = Manual::completion();
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -168,7 +168,7 @@ fn l05_an_accept_can_be_made_to_fail() {
 }
 
 #[test]
-fn l08_a_foreign_source_that_cannot_be_watched_fails_once() {
+fn l08_a_failed_foreign_source_gets_failed_once() {
     let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, source) = manual.foreign();
@@ -182,7 +182,7 @@ fn l08_a_foreign_source_that_cannot_be_watched_fails_once() {
 }
 
 #[test]
-fn a_connect_is_answered_when_the_test_likes() {
+fn a_connect_stays_pending_until_the_test_answers() {
     let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
     let (io, dial) = manual.connecting();
@@ -199,7 +199,7 @@ fn a_connect_is_answered_when_the_test_likes() {
 }
 
 #[test]
-fn a_peer_blocks_until_what_it_waits_for_is_there() {
+fn a_peer_blocks_until_bytes_or_the_end_arrive() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -220,7 +220,7 @@ fn a_peer_blocks_until_what_it_waits_for_is_there() {
 }
 
 #[test]
-fn a_dropped_peer_ends_the_stream_both_ways() {
+fn a_dropped_peer_ends_both_directions_of_the_stream() {
     let manual = Manual::readiness();
     let mut driver = manual.open().unwrap();
     let (io, peer) = manual.pair();
@@ -236,7 +236,7 @@ fn a_dropped_peer_ends_the_stream_both_ways() {
 }
 
 #[test]
-fn two_drivers_of_one_manual_sleep_by_the_same_clock() {
+fn two_drivers_of_one_manual_share_a_clock() {
     let manual = Manual::readiness();
     let sleepers = [100, 200].map(|until| {
         let mut driver = manual.open().unwrap();

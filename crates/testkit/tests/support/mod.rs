@@ -1,4 +1,4 @@
-//! The manual driver as a fixture of the drivers' suite.
+//! The manual driver as a fixture of the driver suite.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -13,23 +13,23 @@ use waterwheel_testkit::manual::{
     ClockMode, DatagramNetwork, DatagramPeer, ForeignSource, ListenerControl, Manual, Peer,
 };
 
-/// A manual driver, or one wrapped around it, with its counterparts. The suite runs on one thread, so
-/// time jumps.
+/// A manual driver, or a driver that wraps it, with the peers of its sockets. The suite runs on one thread, so the
+/// clock advances by itself.
 pub(crate) struct ManualFixture<O> {
     manual: Manual,
-    opener: O,
+    factory: O,
 }
 
 impl<O> ManualFixture<O> {
     pub(crate) fn new(manual: Manual, wrap: impl FnOnce(Manual) -> O) -> Self {
         let manual = manual.with_clock_mode(ClockMode::AutoAdvance);
-        Self { opener: wrap(manual.clone()), manual }
+        Self { factory: wrap(manual.clone()), manual }
     }
 }
 
 impl<O: OpenDriver> Fixture for ManualFixture<O> {
     fn open(&self) -> Box<dyn Driver> {
-        self.opener.open().expect("nothing can go wrong by hand")
+        self.factory.open().expect("a manual driver always opens")
     }
 
     fn pair(&self) -> (Io, Box<dyn RemoteStream>) {
@@ -38,8 +38,8 @@ impl<O: OpenDriver> Fixture for ManualFixture<O> {
     }
 
     fn listener(&self) -> (Io, Box<dyn RemoteConnector>) {
-        let (io, port) = self.manual.listener();
-        (io, Box::new(ManualConnector(port)))
+        let (io, listener) = self.manual.listener();
+        (io, Box::new(ManualConnector(listener)))
     }
 
     fn connect_accepted(&self) -> AcceptedConnect {
@@ -47,21 +47,21 @@ impl<O: OpenDriver> Fixture for ManualFixture<O> {
         let peer = dial.accept();
         let remote =
             Box::new(move || -> Box<dyn RemoteStream> { Box::new(ManualRemoteStream(peer)) });
-        AcceptedConnect { io, target: nowhere(), remote }
+        AcceptedConnect { io, target: target(), remote }
     }
 
     fn connect_refused(&self) -> (Io, SocketAddr) {
         let (io, dial) = self.manual.connecting();
         dial.refuse(ErrorKind::ConnectionRefused);
-        (io, nowhere())
+        (io, target())
     }
 
     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
-        let office = DatagramNetwork::new();
-        let friend = office.open_peer(nowhere()).expect("nobody is there");
-        let (io, at) = office.open(None, Some(&nowhere().into()), &[]).expect("a place");
+        let network = DatagramNetwork::new();
+        let peer = network.open_peer(target()).expect("the address is free");
+        let (io, at) = network.open(None, Some(&target().into()), &[]).expect("a free port");
         let Address::Ip(at) = at else { panic!("{at}") };
-        (io, Box::new(ManualRemoteDatagrams { friend: Some(friend), at }))
+        (io, Box::new(ManualRemoteDatagrams { peer: Some(peer), at }))
     }
 
     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
@@ -71,30 +71,30 @@ impl<O: OpenDriver> Fixture for ManualFixture<O> {
     }
 }
 
-fn nowhere() -> SocketAddr {
+fn target() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 9))
 }
 
-/// `None` once it has gone away.
+/// The peer is `None` once it is closed.
 struct ManualRemoteDatagrams {
-    friend: Option<DatagramPeer>,
+    peer: Option<DatagramPeer>,
     at: SocketAddr,
 }
 
 impl RemoteDatagrams for ManualRemoteDatagrams {
     fn send(&mut self, bytes: &[u8]) {
-        let friend = self.friend.as_ref().expect("it has not gone away");
-        let sent = friend.send(self.at, bytes.to_vec()).expect("it is short");
+        let peer = self.peer.as_ref().expect("the peer is not closed");
+        let sent = peer.send(self.at, bytes.to_vec()).expect("the datagram is short");
         assert!(sent, "there is room");
     }
 
     fn receive(&mut self) -> Vec<u8> {
-        let friend = self.friend.as_ref().expect("it has not gone away");
-        friend.receive().expect("it has arrived").into_bytes().into()
+        let peer = self.peer.as_ref().expect("the peer is not closed");
+        peer.receive().expect("a datagram has arrived").into_bytes().into()
     }
 
     fn close(&mut self) {
-        self.friend = None;
+        self.peer = None;
     }
 }
 
@@ -131,7 +131,7 @@ struct ManualConnector(ListenerControl);
 
 impl RemoteConnector for ManualConnector {
     fn connect(&mut self) -> Box<dyn RemoteStream> {
-        Box::new(ManualRemoteStream(self.0.connect().expect("it listens")))
+        Box::new(ManualRemoteStream(self.0.connect().expect("the listener is open")))
     }
 }
 
