@@ -181,7 +181,8 @@ impl ThreadSupplier for ThreadFactory {
 fn pin_this_thread(core: usize) -> io::Result<()> {
     let no_such_core = || {
         let allowed = sched_getaffinity(None).map_or(0, |set| set.count());
-        let message = format!("cannot pin to core {core}: this process may use {allowed} cores");
+        let message =
+            format!("cannot pin the thread to core {core}: this process may use {allowed} cores");
         io::Error::new(io::ErrorKind::InvalidInput, message)
     };
     if core >= CpuSet::MAX_CPU {

@@ -90,7 +90,7 @@ type OnSlow = Box<dyn Fn(&SlowWork) + Send + Sync>;
 #[non_exhaustive]
 pub enum InvalidWatchdog {
     /// The limit is too short.
-    #[error("a watchdog limit of {limit:?} is shorter than {MIN_SLOW_LIMIT:?}")]
+    #[error("a watchdog limit of {limit:?} is below the minimum of {MIN_SLOW_LIMIT:?}")]
     Limit {
         /// The requested limit.
         limit: Duration,
