@@ -40,7 +40,7 @@ use auto_traits::{AutoTraits, NotImplemented, is};
 #[test]
 fn public_types_cross_threads_as_listed() {
     let listed = [
-        // Handles go anywhere; what lives on the loop stays there.
+        // Handles move between threads; types that live on the loop stay there.
         is!(EventLoop: true true true),
         is!(EventLoopGroup: true true true),
         is!(EventLoopGroupBuilder: true true true),
@@ -55,7 +55,7 @@ fn public_types_cross_threads_as_listed() {
         is!(dyn ForeignHandler<u8>: false false false),
         is!(OnReady<u8>: true true true),
         is!(OnReady<Rc<u8>>: false false true),
-        // A channel is used from anywhere; its pipeline, and those in it, stay on the loop.
+        // A channel is used from any thread; its pipeline and handlers stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
         is!(ChannelGroup: true true true),
@@ -99,18 +99,18 @@ fn public_types_cross_threads_as_listed() {
         is!(Msg: true false true),
         is!(dyn Message: true false false),
         is!(Outbound: false false true),
-        // A descriptor moves to its loop.
+        // A file descriptor moves to its loop.
         is!(Foreign<u8>: true false true),
-        // Ends within the process move to their loops, with the messages that wait in them.
+        // Local connections move to their loops, with the messages queued in them.
         is!(Connection: true false true),
         is!(Listener: true false true),
         is!(LocalError: true true true),
-        // Futures that may be part of one that moves.
+        // Futures that may be part of a future that moves.
         is!(Sleep: true true true),
         is!(Interval: true true true),
         is!(Timeout<u8>: true true true),
         is!(Timeout<Rc<u8>>: false false true),
-        // Typed handlers and codecs are as free as what is in them, and need not be.
+        // Typed handlers and codecs are `Send` if their contents are; they need not be.
         is!(In<u8>: true true true),
         is!(In<Rc<u8>>: false false true),
         is!(Out<u8>: true true true),
@@ -125,16 +125,16 @@ fn public_types_cross_threads_as_listed() {
         is!(dyn Decoder<Out = u8>: false false false),
         is!(dyn Encoder<In = u8>: false false false),
         is!(dyn Emit<u8>: false false false),
-        // Cannot be an object: there is nothing to ask.
+        // Not object-safe: no value to check.
         ("Stage", (false, false, false), (false, false, false)),
         is!(DecoderStuck: true true true),
         is!(TooMuchUnread: true true true),
-        // Handlers on another executor, and what they use there; their place is on the loop.
+        // Handlers on another executor and their contexts; their slot is on the loop.
         is!(dyn RemoteHandler: true false false),
         is!(RemoteCtx: true true true),
         is!(RemoteCompletion: true true true),
         is!(Offloaded<Rc<u8>>: true false true),
-        // Seams for drivers and strategies.
+        // Traits of drivers and strategies.
         is!(dyn Driver: true false false),
         is!(dyn OpenDriver: true true false),
         is!(dyn SelectStrategy: true true false),

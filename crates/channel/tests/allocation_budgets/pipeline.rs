@@ -188,7 +188,7 @@ fn c03_a_slot_is_reused() {
         let slots = all_live.clone();
         move |pipeline| slots.iter().filter(|slot| pipeline.remove(**slot).is_ok()).count()
     });
-    assert_eq!(found, Some(0), "what was removed is not mistaken for what came after");
+    assert_eq!(found, Some(0), "the id of a removed handler does not match its successor");
     let first = format!("{:?}", all_live[0]);
     let place = first.split('.').next().unwrap();
     assert!(

@@ -316,7 +316,7 @@ fn c12_a_bootstrap_works_on_a_manually_driven_loop() {
     let (server, children) = with_reporting_echo(ServerBootstrap::new(&by_hand, local::Local));
     let server = server.bind(Address::local("by hand"));
     let client = Bootstrap::new(&by_hand, local::Local).connect(Address::local("by hand"));
-    assert!(!server.is_done() && !client.is_done(), "nothing happens by itself");
+    assert!(!server.is_done() && !client.is_done(), "the loop runs only when driven");
     while !by_hand.is_idle() {
         by_hand.turn(Some(Duration::ZERO));
     }
@@ -341,7 +341,7 @@ fn c11_setting_one_option_keeps_the_others() {
         fixture.run_until_idle();
         fixture.manual.advance(PATIENCE);
         fixture.run_until_idle();
-        assert!(failure(connected).contains("20s"), "the time was set");
+        assert!(failure(connected).contains("20s"), "the connect timeout was set");
     });
 }
 
@@ -350,7 +350,7 @@ struct PanickingAddress;
 
 impl From<PanickingAddress> for waterwheel_channel::AddressSpec {
     fn from(_: PanickingAddress) -> Self {
-        panic_quietly("no such place");
+        panic_quietly("address panics");
     }
 }
 
@@ -360,9 +360,9 @@ fn c12_a_panic_while_the_address_is_converted_fails_the_future() {
         for future in
             [fixture.client().connect(PanickingAddress), fixture.server().bind(PanickingAddress)]
         {
-            assert!(failure(future).contains("no such place"));
+            assert!(failure(future).contains("address panics"));
         }
         let each = fixture.server().bind_on_each_loop(PanickingAddress);
-        assert!(failure(each).contains("no such place"));
+        assert!(failure(each).contains("address panics"));
     });
 }

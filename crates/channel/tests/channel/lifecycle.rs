@@ -89,7 +89,7 @@ impl Handler for PanicsOnWrite {
     }
 
     fn write(&mut self, _: &Ctx<'_>, _: Msg, _: &mut Completion) -> HandlerResult {
-        panic!("as planned")
+        panic!("write panics")
     }
 }
 
@@ -356,7 +356,7 @@ impl Handler for LogsEnd {
     }
 }
 
-/// A message that writes another when it is dropped.
+/// A message that writes another one when it is dropped.
 struct WritesWhenDropped(Channel);
 
 impl Message for WritesWhenDropped {}
@@ -391,7 +391,7 @@ impl Message for PanicsWhenDropped {}
 
 impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
-        panic!("a destructor")
+        panic!("destructor panics")
     }
 }
 

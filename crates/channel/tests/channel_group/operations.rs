@@ -70,7 +70,7 @@ fn c14_a_channel_that_is_closed_leaves_all_its_groups() {
         fixture.on(0, |_| drop(members[0].close()));
         assert_eq!(group.channels(), members[1..]);
         assert!(other.is_empty());
-        assert!(!group.add(&members[0]), "not even for a moment");
+        assert!(!group.add(&members[0]), "a closed channel is never a member");
         assert_eq!(group.len(), 1);
         fixture.on(1, |_| drop(members[1].close()));
         assert!(group.is_empty());
@@ -256,7 +256,7 @@ fn c14_a_matcher_that_panics_writes_to_no_channel() {
         assert!(caught.is_err());
         fixture.run();
         assert_eq!(log.count("a: read x") + log.count("b: read x"), 0);
-        assert!(members.iter().all(|member| member.pending_bytes() == 0), "nothing is on its way");
+        assert!(members.iter().all(|member| member.pending_bytes() == 0), "no write was submitted");
         group.send(text("fine"));
         fixture.run();
         assert_eq!(received_by(&log, "c"), ["fine"]);
@@ -341,7 +341,7 @@ fn c14_closing_a_group_completes_when_its_last_channel_is_closed() {
         let (mut all, none) = (group.closed(), ChannelGroup::new("none").closed());
         assert!(none.is_done() && !all.is_done());
         fixture.on(0, |_| drop(members[0].close()));
-        assert!(!all.is_done(), "two are left");
+        assert!(!all.is_done(), "two channels are open");
         let closed = group.close();
         assert!(fixture.outcome(closed).unwrap().is_success());
         assert_eq!(all.try_take().unwrap().unwrap().len(), 3);
@@ -389,7 +389,7 @@ fn c14_all_channels_of_a_group_can_be_deregistered_together() {
         assert!(members.iter().all(|member| member.is_open() && !member.is_registered()));
         let again = group.deregister();
         let again = fixture.outcome(again).unwrap();
-        assert_eq!(again.failures().len(), 3, "they are not there");
+        assert_eq!(again.failures().len(), 3, "the channels are not registered");
         assert!(!again.is_success() && !again.is_partial_success());
         let ended = group.disconnect();
         assert!(fixture.outcome(ended).unwrap().is_success());

@@ -36,7 +36,7 @@ fn l11_a_drain_ends_when_no_bytes_are_pending() {
     let drained = drain(&mut channel);
     assert_eq!(outcome_of(&drained), None);
     channel.set_room(999);
-    assert_eq!(outcome_of(&drained), None, "one is left");
+    assert_eq!(outcome_of(&drained), None, "one message is pending");
     assert!(channel.channel().is_open());
     channel.set_room(1);
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));
@@ -59,7 +59,7 @@ fn l11_a_drain_waits_for_the_writes_of_a_closed_channel() {
     fixture.run();
     let drained = fixture.drain();
     fixture.run();
-    assert_eq!(outcome_of(&drained), None, "what it has written is under way");
+    assert_eq!(outcome_of(&drained), None, "the write is in flight");
     manual.release();
     fixture.run();
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));
@@ -179,7 +179,11 @@ fn l11_a_second_drain_joins_the_first() {
     let shorter = DrainOptions::within(SECOND);
     let second = fixture.event_loop().drain(shorter);
     fixture.advance(5 * SECOND);
-    assert_eq!([outcome_of(&first), outcome_of(&second)], [None, None], "the first options stay");
+    assert_eq!(
+        [outcome_of(&first), outcome_of(&second)],
+        [None, None],
+        "the options of the first drain apply"
+    );
     fixture.advance(5 * SECOND);
     let late = fixture.event_loop().drain(shorter);
     let reached = Some(Drained::DeadlineReached { channels: 1 });

@@ -87,7 +87,7 @@ fn l11_an_answer_written_before_the_guard_is_dropped_is_sent() {
     .unwrap();
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
-    assert_eq!(outcome_of(&drained), None, "somebody is at work");
+    assert_eq!(outcome_of(&drained), None, "a guard is held");
     let (hold, request) = work.recv().unwrap();
     let answering = thread::spawn(move || {
         let sent = hold.channel().write_and_flush(request);

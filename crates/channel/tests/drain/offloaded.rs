@@ -55,7 +55,7 @@ fn l11_a_drain_waits_for_a_request_at_an_offloaded_handler() {
     settle(&mut channel, &mut remote);
     channel.write_inbound(Bytes::from_static(b"request"));
     let drained = drain(&mut channel);
-    assert_eq!(outcome_of(&drained), None, "the handler has not come to it");
+    assert_eq!(outcome_of(&drained), None, "the handler has not read the request");
     settle(&mut channel, &mut remote);
     assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "request");
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));

@@ -31,7 +31,7 @@ fn l11_a_drain_stops_accepting_and_closes_listeners() {
     fixture.run();
     assert!(!server.is_open() && !unbound.is_open(), "neither accepts, nor ever will");
     assert!(server.closed().is_done());
-    assert!(other.is_open(), "the others go on");
+    assert!(other.is_open(), "other channels stay open");
     assert_eq!(log.take(), ["draining, 10s left"]);
     Listener::new().listen(name).expect("the name is free again");
     assert_eq!(outcome_of(&drained), None);
@@ -194,7 +194,7 @@ fn l11_a_loop_that_drains_sleeps_until_something_changes() {
     fixture.run();
     let before = fixture.turns();
     fixture.advance(9 * SECOND);
-    assert_eq!(fixture.turns(), before + 2, "the test's own: there is nothing to do");
+    assert_eq!(fixture.turns(), before + 2, "only the two turns of the test: the loop is idle");
     drop(hold);
     fixture.run();
     assert_eq!(outcome_of(&drained), Some(Drained::Complete));

@@ -59,7 +59,7 @@ impl DriverWrapper for PanickingDriver {
 
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         if self.switch.0.swap(false, Ordering::SeqCst) {
-            panic_quietly("doom");
+            panic_quietly("driver panics");
         }
         self.inner.wait(until)
     }

@@ -105,7 +105,7 @@ fn l10_the_timeout_bounds_the_wait_for_operations_in_flight() {
     manual.advance(timeout);
     bench.turns(2);
     assert!(bench.manual.is_terminated());
-    assert_eq!(log.taken(), [UNREGISTERED_LINE], "the driver went first, and took it along");
+    assert_eq!(log.taken(), [UNREGISTERED_LINE], "dropping the driver ended the operation");
 }
 
 #[test]
@@ -158,9 +158,9 @@ fn e16_the_driver_is_dropped_before_futures_and_loop_locals() {
 fn e16_a_loop_whose_driver_panics_terminates_in_order() {
     let (manual, log) = (Manual::readiness(), Log::default());
     let reports = Arc::new(Reports::default());
-    let doomed = PanickingDriverFactory::new(manual.clone());
-    let switch = doomed.switch();
-    let builder = EventLoopGroup::builder(doomed).threads(1).name("doomed");
+    let panicking = PanickingDriverFactory::new(manual.clone());
+    let switch = panicking.switch();
+    let builder = EventLoopGroup::builder(panicking).threads(1).name("panicking");
     let group = builder.reporter(reports.clone()).build().unwrap();
     let event_loop = group.next();
     let (foreign, handler, source) = watched(&manual, &log);
@@ -178,7 +178,9 @@ fn e16_a_loop_whose_driver_panics_terminates_in_order() {
     let ended = group.termination();
     ended.wait_timeout(PATIENCE).expect("a dead loop has terminated");
     let cause = event_loop.termination().join().unwrap_err();
-    assert!(matches!(cause.kind(), ErrorKind::LoopDied { cause, .. } if cause.contains("doom")));
+    assert!(
+        matches!(cause.kind(), ErrorKind::LoopDied { cause, .. } if cause.contains("driver panics"))
+    );
     let told = format!("unregistered, closed true: {cause}");
     assert_eq!(log.taken(), [told.as_str(), "future, on loop true, closed true"]);
     assert!(kept.unwrap().join().is_err());
@@ -188,18 +190,18 @@ fn e16_a_loop_whose_driver_panics_terminates_in_order() {
 #[test]
 fn e16_a_driver_panic_reaches_the_caller_that_turns_a_manual_loop() {
     let (manual, log) = (Manual::readiness(), Log::default());
-    let doomed = PanickingDriverFactory::new(manual.clone());
-    let switch = doomed.switch();
-    let mut bench = Bench::new(&doomed);
+    let panicking = PanickingDriverFactory::new(manual.clone());
+    let switch = panicking.switch();
+    let mut bench = Bench::new(&panicking);
     let (foreign, handler, _source) = watched(&manual, &log);
     bench.here(|here| here.register_foreign(foreign, Interest::READABLE, handler)).unwrap();
     bench.turn();
     switch.panic_in_next_wait();
     assert!(catch_unwind(AssertUnwindSafe(|| bench.turn())).is_err());
-    assert!(LocalLoop::current().is_none(), "the thread is its own again");
+    assert!(LocalLoop::current().is_none(), "the thread has no current loop");
     let ran = bench.event_loop().submit(|| ()).unwrap();
     drop(bench);
-    assert!(ran.is_done(), "what was accepted runs");
+    assert!(ran.is_done(), "accepted tasks run");
     assert_eq!(log.taken(), [UNREGISTERED_LINE]);
 }
 

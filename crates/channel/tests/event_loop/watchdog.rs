@@ -104,7 +104,7 @@ fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
     let (inner, outer) = (slow.try_recv().unwrap(), slow.try_recv().unwrap());
-    assert!(inner.report_count < outer.report_count, "one piece of work holds the loop all along");
+    assert!(inner.report_count < outer.report_count, "one call holds the loop all along");
     assert!(inner.enclosing.is_some());
     let handler_name = |work: &SlowWork| work.activity.call_site.clone().unwrap().name;
     assert_eq!((&*handler_name(&inner), &*handler_name(&outer)), ("inner", "outer"));
@@ -112,7 +112,7 @@ fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
 
 #[test]
 fn o02_each_method_of_a_handler_has_its_name() {
-    let moments = [
+    let methods = [
         (HandlerMethod::Added, "on_added"),
         (HandlerMethod::Active, "on_active"),
         (HandlerMethod::UserEvent, "on_user_event"),
@@ -122,16 +122,16 @@ fn o02_each_method_of_a_handler_has_its_name() {
         (HandlerMethod::Inactive, "on_inactive"),
         (HandlerMethod::Removed, "on_removed"),
     ];
-    for (moment, method) in moments {
+    for (method, name) in methods {
         let (watchdog, reports) = SlowReports::watchdog();
         let log = Log::new();
         let (tell, slow) = mpsc::channel();
         let mut channel = embedded(&watchdog, |edit| {
             let held = move |_: &Ctx<'_>| {
-                tell.send(reports.next(handler_call("app", method))).unwrap();
+                tell.send(reports.next(handler_call("app", name))).unwrap();
                 Ok(())
             };
-            edit.add_last("app", log.recorder().at(moment, held))?;
+            edit.add_last("app", log.recorder().at(method, held))?;
             Ok(())
         });
         channel.on_loop(|channel| {
@@ -140,7 +140,7 @@ fn o02_each_method_of_a_handler_has_its_name() {
         });
         channel.run();
         channel.close();
-        assert!(slow.try_recv().is_ok(), "{method}");
+        assert!(slow.try_recv().is_ok(), "{name}");
     }
 }
 

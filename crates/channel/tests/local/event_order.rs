@@ -243,7 +243,7 @@ fn c04_a_deregistered_channel_reads_nothing_until_it_is_registered_again() {
         assert_eq!(log.of("b")[3..], before);
         b.read();
         fixture.run();
-        assert_eq!(log.of("b")[3..], before, "not even if it is asked to");
+        assert_eq!(log.of("b")[3..], before, "a read request does not help");
         fixture.outcome(b.register()).unwrap();
         let after = ["registered", "read 2", "read 3", "read complete"];
         assert_eq!(log.of("b")[6..], after, "and it is not active anew");

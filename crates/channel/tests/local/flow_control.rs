@@ -87,7 +87,7 @@ fn c07_the_writer_resumes_when_half_of_the_queue_is_read() {
         let (a, b) = pair_with_idle_reader(fixture, &log, round);
         let full = QUEUED_BYTES / SIZE;
         fixture.on(0, |_| (0..full + 2).for_each(|_| a.send(payload())));
-        assert_eq!(a.pending_bytes(), 2 * SIZE, "two found no room");
+        assert_eq!(a.pending_bytes(), 2 * SIZE, "two messages found no room");
         for read in 1..=full {
             b.read();
             fixture.run();
@@ -220,7 +220,7 @@ fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels(
     impl Message for PanicsWhenDropped {}
     impl Drop for PanicsWhenDropped {
         fn drop(&mut self) {
-            panic_quietly("a destructor");
+            panic_quietly("destructor panics");
         }
     }
     LocalFixture::on_one_and_two_loops(|fixture| {
@@ -235,7 +235,7 @@ fn c07_a_message_that_panics_when_it_is_dropped_does_not_disturb_other_channels(
         fixture.outcome(b.close()).unwrap();
         assert_eq!(alive.load(Ordering::Relaxed), 0);
         assert_eq!(log.of("b")[3..], ["inactive", "unregistered", "removed"]);
-        assert_eq!(fixture.reports().len(), 2, "the bombs");
+        assert_eq!(fixture.reports().len(), 2, "one report for each panicking destructor");
         let (c, d) =
             fixture.pair(RecordingHandler::new("c", &log), RecordingHandler::new("d", &log));
         c.send("the loop is well".to_owned());
@@ -269,7 +269,7 @@ fn c09_a_local_channel_without_auto_read_reads_only_on_request() {
         fixture.on(1, |_| b.set_auto_read(false));
         a.send("8".to_owned());
         fixture.outcome(a.close()).unwrap();
-        assert_eq!(log.of("b").len(), 14, "not even the end");
+        assert_eq!(log.of("b").len(), 14, "the end of the stream is not read either");
         assert!(b.is_active());
         b.read();
         fixture.run();

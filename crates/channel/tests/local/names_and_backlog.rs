@@ -222,7 +222,7 @@ fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
             fixture.outcome(client.connect(Address::local(name.as_str()))).unwrap();
         }
         let accepted = &*format!("read {}", std::any::type_name::<NewChannel>());
-        assert_eq!(log.of("server")[3..], [""; 0], "not before it is asked for");
+        assert_eq!(log.of("server")[3..], [""; 0], "no accept without a read request");
         server.read();
         fixture.run();
         assert_eq!(log.of("server")[3..], [accepted, accepted, "read complete"]);

@@ -23,7 +23,7 @@ fn l01_the_future_gives_the_channel_once_its_pipeline_is_complete() {
         let log = Log::default();
         let (one, _other) = transport::pair();
         let registered = fixture.event_loop(0).register(recorded(one, "a", &log));
-        assert!(!registered.is_done(), "nothing happens but on the loop");
+        assert!(!registered.is_done(), "the registration runs on the loop");
         let (told, event_loop) = (log.clone(), fixture.event_loop(0));
         registered.on_complete(move |channel| {
             let channel = channel.expect("the registration completes");

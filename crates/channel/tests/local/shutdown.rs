@@ -37,7 +37,7 @@ fn l10_a_shutdown_closes_all_channels_at_its_start() {
             "wrote failed: the channel is closed: the event loop is shutting down"
         );
         assert_eq!(log.of("b")[3..5], ["read flushed before", "read complete"]);
-        assert!(!b.is_open(), "with its peer, or with the loop");
+        assert!(!b.is_open(), "closed with its peer or with the loop");
         // The name is free again.
         drop(transport::listen(name.as_str()).unwrap());
     });

@@ -81,7 +81,7 @@ fn c03_a_completion_on_the_loop_receives_the_outcome_of_the_remote_handler() {
     fixture.run_until_idle();
     let mut seen = log.take();
     seen.sort_unstable();
-    assert_eq!(seen, EXPECTED.map(|(what, describe)| (what, describe.to_owned())));
+    assert_eq!(seen, EXPECTED.map(|(what, outcome)| (what, outcome.to_owned())));
 
     fixture.handle().fire_user_event(KEEP);
     fixture.run_until_idle();
@@ -104,11 +104,11 @@ fn c03_a_promise_receives_the_outcome_of_the_remote_handler() {
         fixture.channel.run();
         assert!(!written.is_done());
         fixture.run_until_idle();
-        let describe = describe(written.join());
+        let outcome = describe(written.join());
         if what == DROP {
-            assert!(describe.contains("was dropped uncompleted"), "{describe}");
+            assert!(outcome.contains("was dropped uncompleted"), "{outcome}");
         } else {
-            assert_eq!(describe, expected);
+            assert_eq!(outcome, expected);
         }
     }
     let written = fixture.handle().write(KEEP);
@@ -152,8 +152,8 @@ fn c03_a_remote_handlers_own_writes_have_futures() {
     });
     fixture.handle().fire_user_event(1u32);
     fixture.run_until_idle();
-    let describe: Vec<_> = futures.try_iter().map(|future| describe(future.join())).collect();
-    assert_eq!(describe, ["done", "done", "the channel is closed"]);
+    let outcomes: Vec<_> = futures.try_iter().map(|future| describe(future.join())).collect();
+    assert_eq!(outcomes, ["done", "done", "the channel is closed"]);
     assert_eq!(fixture.outbound(), [1]);
 }
 

@@ -95,7 +95,7 @@ fn c03_writes_of_the_handler_are_pending_at_once() {
     channel.fire_user_event(1u32);
     fixture.channel.run();
     fixture.remote.run_now();
-    assert_eq!(channel.pending_bytes(), 300, "on its way to the loop");
+    assert_eq!(channel.pending_bytes(), 300, "queued for the loop");
     fixture.run_until_idle();
     assert_eq!(channel.pending_bytes(), 300, "in the buffer");
     channel.flush();

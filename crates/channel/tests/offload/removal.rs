@@ -34,7 +34,11 @@ fn c03_a_removed_handler_first_receives_the_events_queued_for_it() {
     fixture.channel.with_pipeline(|pipeline| pipeline.remove("remote").unwrap());
     fixture.write(3);
     fixture.channel.with_pipeline(|pipeline| pipeline.fire_read(4u32));
-    assert_eq!((fixture.inbound(), fixture.outbound()), (vec![], vec![]), "nothing overtakes");
+    assert_eq!(
+        (fixture.inbound(), fixture.outbound()),
+        (vec![], vec![]),
+        "no event overtakes the queued ones"
+    );
     assert!(
         !fixture
             .channel
@@ -97,7 +101,10 @@ fn c03_a_replaced_handlers_events_come_before_its_successors() {
         lines_about(&log, &["new read", "new write", "remote read 1", "remote write 2", "removed"]);
     let at = |what: &str| seen.iter().position(|line| line == what);
     assert!(at("remote read 1") < at("remote removed"), "{seen:?}");
-    assert!(at("new read 1") < at("new read 3"), "what the old one passed on came first: {seen:?}");
+    assert!(
+        at("new read 1") < at("new read 3"),
+        "events passed on by the old handler come first: {seen:?}"
+    );
     assert!(at("new write 4").is_some() && at("new write 2").is_none(), "{seen:?}");
 }
 

@@ -281,7 +281,7 @@ fn c03_an_executor_that_shuts_down_finishes_its_queued_events() {
     fixture.remote.run_now();
     fixture.channel.run();
     let out = fixture.outbound();
-    assert!(out.iter().copied().eq(0..500), "though no task is accepted: {out:?}");
+    assert!(out.iter().copied().eq(0..500), "although no new task is accepted: {out:?}");
 }
 
 #[test]

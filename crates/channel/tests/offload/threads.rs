@@ -113,7 +113,10 @@ fn c03_all_offloaded_handlers_of_a_channel_run_on_one_thread_of_the_group() {
     let io: Vec<_> =
         loops.children().map(|child| child.submit(|| thread::current().id())).collect();
     for id in io {
-        assert!(!used.contains(&id.unwrap().join().unwrap()), "none of them a loop's");
+        assert!(
+            !used.contains(&id.unwrap().join().unwrap()),
+            "no offloaded handler runs on a loop thread"
+        );
     }
     shut_down(&loops, &workers);
 }

@@ -74,7 +74,7 @@ impl Handler for Encoder {
     }
 }
 
-/// Answers in capitals.
+/// Answers each text in capitals.
 struct App(Log);
 
 impl Handler for App {

@@ -167,7 +167,7 @@ fn e16_dropping_a_loop_closes_its_channels() {
         assert_eq!((alive.get(), removed.get()), (6, 0));
         drop(bench);
         assert_eq!((alive.get(), removed.get()), (0, 6));
-        assert_eq!(Rc::strong_count(&alive), 1, "nothing of them is left");
+        assert_eq!(Rc::strong_count(&alive), 1, "all channels were dropped");
         assert!(channels.iter().all(|channel| channel.closed().is_done() && !channel.is_open()));
         assert!(channels.iter().all(|channel| channel.pending_bytes() == 0));
         assert!(writes.iter().all(|write| write.is_done()));

@@ -189,7 +189,11 @@ fn run(scenario: &Scenario) -> Result<(), TestCaseError> {
         streams.iter_mut().for_each(FaultyStream::take);
     }
     for stream in &streams {
-        prop_assert_eq!(stream.channel.is_open(), !stream.broken, "closed, and who closed it?");
+        prop_assert_eq!(
+            stream.channel.is_open(),
+            !stream.broken,
+            "the channel was closed without a cause"
+        );
         prop_assert_eq!(stream.channel.pending_bytes(), 0);
         if !stream.broken {
             prop_assert_eq!(&*stream.got.borrow(), &stream.sent);
@@ -258,10 +262,13 @@ fn check_stream(scenario: &Scenario, stream: &FaultyStream) -> Result<(), TestCa
     prop_assert!(stream.channel.closed().is_done() && stream.peer.is_closed());
     prop_assert_eq!(stream.channel.pending_bytes(), 0);
     if !scenario.echo {
-        prop_assert!(stream.written.starts_with(&stream.received), "not what was written");
+        prop_assert!(
+            stream.written.starts_with(&stream.received),
+            "the received bytes are not a prefix of the written ones"
+        );
     }
     let told = stream.told.lock().unwrap().clone();
-    prop_assert_eq!(told.len(), stream.writes, "each once: {:?}", told);
+    prop_assert_eq!(told.len(), stream.writes, "every write completes once: {:?}", told);
     let late_from = stream.late_from.unwrap_or(stream.writes);
     let (in_time, late): (Vec<_>, Vec<_>) =
         told.iter().partition(|(number, _)| *number < late_from);
@@ -272,7 +279,11 @@ fn check_stream(scenario: &Scenario, stream: &FaultyStream) -> Result<(), TestCa
         told
     );
     let went = in_time.iter().take_while(|(_, fine)| *fine).count();
-    prop_assert!(in_time[went..].iter().all(|(_, fine)| !fine), "failed, then went: {:?}", told);
+    prop_assert!(
+        in_time[went..].iter().all(|(_, fine)| !fine),
+        "a write succeeded after a failed one: {:?}",
+        told
+    );
     if !stream.broken {
         prop_assert_eq!(went, stream.writes);
         prop_assert_eq!(

@@ -49,7 +49,7 @@ fn c07_no_write_begins_while_one_is_in_flight() {
         fixture.peer.set_limit(1000);
         fixture.run();
         assert_eq!(fixture.peer.received(), "abcdabcdabcdabcdabcdefgh");
-        assert_eq!(manual.counts().writes, begun + 1, "the rest went together");
+        assert_eq!(manual.counts().writes, begun + 1, "the rest was one write");
         assert_eq!(
             fixture.write_outcomes(),
             (0..6).map(|number| (number, true)).collect::<Vec<_>>()

@@ -87,7 +87,7 @@ fn c06_a_decoder_that_consumes_nothing_is_an_error_and_not_a_loop() {
     assert!(channel.read_inbound_any().is_none(), "and nothing else");
 }
 
-/// Numbers of one digit. An error consumes the byte it is about, or does not.
+/// Decodes numbers of one digit. An error consumes its byte or not.
 struct Digits {
     consume: bool,
 }

@@ -1,4 +1,4 @@
-//! Encoders in a pipeline: messages become bytes, and the promise goes with them.
+//! Encoders in a pipeline: messages become bytes, and the promise of each write goes with its bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{ChannelFuture, Decode, Encode, Encoder, HandlerResult, Message, Msg};
@@ -64,7 +64,7 @@ impl Encoder for FillEncoder {
     type In = Fill;
 
     fn encode(&mut self, fill: Fill, dst: &mut BytesMut) -> HandlerResult {
-        assert!(dst.is_empty(), "nothing of the message before");
+        assert!(dst.is_empty(), "the buffer is empty before each message");
         dst.put_bytes(u8::try_from(fill.0 % 251).unwrap(), fill.0);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Destructors that panic, of messages and of handlers (rule 11).
+//! Destructors of messages and handlers that panic (rule 11).
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -18,7 +18,7 @@ impl Message for PanicsWhenDropped {
 
 impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
-        panic!("a bomb");
+        panic!("destructor panics");
     }
 }
 
@@ -41,7 +41,7 @@ fn c05_rule_11_a_message_that_panics_when_it_is_dropped_does_not_keep_a_channel_
     fixture.run();
     assert!(!channel.is_open());
     assert!(channel.closed().is_done());
-    assert_eq!(channel.pending_bytes(), 0, "nothing waits any more");
+    assert_eq!(channel.pending_bytes(), 0, "nothing is pending");
     assert!(other.is_open());
     assert_eq!(fixture.on(|here| here.registered_channels()), [other]);
 }
@@ -118,7 +118,7 @@ impl Handler for PanicsOnWrite {
     }
 
     fn write(&mut self, _: &Ctx<'_>, _: Msg, _: &mut Completion) -> HandlerResult {
-        panic!("no writes");
+        panic!("write panics");
     }
 }
 

@@ -12,17 +12,17 @@ impl Message for PanicsWhenDropped {}
 
 impl AsRef<[u8]> for PanicsWhenDropped {
     fn as_ref(&self) -> &[u8] {
-        b"bomb"
+        b"bytes"
     }
 }
 
 impl Drop for PanicsWhenDropped {
     fn drop(&mut self) {
-        panic!("a bomb");
+        panic!("destructor panics");
     }
 }
 
-static PANICS_WHEN_DROPPED: AttrKey<PanicsWhenDropped> = AttrKey::new("bomb");
+static PANICS_WHEN_DROPPED: AttrKey<PanicsWhenDropped> = AttrKey::new("panics_when_dropped");
 
 /// The step of a close that panics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,7 +140,7 @@ fn c05_rule_11_a_close_completes_although_any_of_its_steps_panics() {
         let left: Vec<Channel> = fixture.on(|here| here.registered_channels());
         assert_eq!(left, [other], "at {step:?}");
         let metrics = fixture.event_loop.event_loop().metrics();
-        assert_eq!(metrics.channels, 1, "the loop has forgotten it, at {step:?}");
+        assert_eq!(metrics.channels, 1, "the channel is deregistered, at {step:?}");
         let reports = fixture.reports.take();
         assert!(reports.iter().any(|it| it.contains("panicked")), "at {step:?}: {reports:?}");
     }

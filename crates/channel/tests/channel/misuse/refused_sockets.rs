@@ -46,7 +46,7 @@ fn c05_rule_1_a_socket_that_a_driver_refuses_is_dropped_while_nothing_is_borrowe
             Ok(())
         })
     });
-    let error = registered.expect_err("nobody knows what that is").to_string();
+    let error = registered.expect_err("no driver supports this socket").to_string();
     assert!(error.contains("cannot watch"), "{error}");
     fixture.run();
     assert_eq!(*log.lock().expect("the lock is not poisoned"), ["dropped"]);

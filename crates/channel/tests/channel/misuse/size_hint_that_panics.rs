@@ -17,7 +17,7 @@ struct PanicsInSizeHint;
 
 impl Message for PanicsInSizeHint {
     fn size_hint(&self) -> usize {
-        panic!("nobody knows");
+        panic!("size_hint panics");
     }
 }
 

@@ -280,7 +280,7 @@ fn c03_a_nested_edit_may_undo_changes_staged_by_the_outer_one() {
         })
     });
     assert!(edited.expect("the channel is open").is_err());
-    assert_eq!(fixture.names(), ["a", "b", "c", "d"], "the inner edits stand");
+    assert_eq!(fixture.names(), ["a", "b", "c", "d"], "the inner edits stay applied");
     let lines = ["never-added dropped", "d on_added"];
     assert_eq!(fixture.log.take(), lines);
     fixture.on_loop(|channel| channel.fire_user_event(text("x")));

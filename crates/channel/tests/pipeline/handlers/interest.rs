@@ -38,9 +38,9 @@ fn called_for(interest: Events) -> Vec<String> {
     });
     trigger_every_method(&mut fixture);
     let lines = fixture.log.take();
-    for (_, moment) in EVENTS {
+    for (_, method) in EVENTS {
         for other in ["first", "last"] {
-            let call = format!("{other} {}", moment.name());
+            let call = format!("{other} {}", method.name());
             assert!(lines.iter().any(|line| line.starts_with(&call)), "no {call} in {lines:?}");
         }
     }
@@ -53,8 +53,8 @@ fn called_for(interest: Events) -> Vec<String> {
 
 #[test]
 fn c05_rule_12_a_handler_is_called_for_the_events_of_its_interest_only() {
-    for (event, moment) in EVENTS {
-        let mut expected = ["on_added", "on_timer", "on_removed", "dropped", moment.name()];
+    for (event, method) in EVENTS {
+        let mut expected = ["on_added", "on_timer", "on_removed", "dropped", method.name()];
         expected.sort();
         assert_eq!(called_for(event), expected, "{event:?}");
     }
@@ -80,8 +80,8 @@ fn c04_every_event_goes_through_every_handler_in_order() {
     });
     trigger_every_method(&mut fixture);
     let lines = fixture.log.take();
-    for (event, moment) in EVENTS {
-        let called = |line: &&String| line.split(' ').nth(1) == Some(moment.name());
+    for (event, method) in EVENTS {
+        let called = |line: &&String| line.split(' ').nth(1) == Some(method.name());
         let names: String = lines.iter().filter(called).map(|line| &line[..1]).collect();
         let order = if Events::INBOUND.contains(event) { "abc" } else { "cba" };
         let times = names.len() / 3;

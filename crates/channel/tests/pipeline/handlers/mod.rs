@@ -1,4 +1,4 @@
-//! Handlers in a pipeline: how they are added, replaced and removed, what they are called for.
+//! Handlers in a pipeline: adding, replacing, removing, interest, message types, timers.
 
 mod editing;
 mod interest;

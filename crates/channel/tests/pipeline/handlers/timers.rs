@@ -82,7 +82,7 @@ fn c03_a_cancelled_timer_does_not_fire() {
     fixture.on_loop(|channel| channel.fire_user_event(text("x")));
     fixture.advance(MS * 5);
     assert_eq!(fixture.log.take(), ["app on_user_event x", "app on_timer 2"]);
-    assert_eq!(taken.get(), [true, false, false], "once; and not what was due already");
+    assert_eq!(taken.get(), [true, false, false], "cancelled once, and not after it fired");
 }
 
 #[test]

@@ -126,6 +126,6 @@ fn c07_writes_before_a_local_channel_is_full_set_the_last_write_time() {
     probe.fixture.run();
     channel.fire_user_event(text("when?"));
     probe.fixture.run();
-    assert_eq!(probe.answer.get(), Some(probe.fixture.now()), "though one is left");
+    assert_eq!(probe.answer.get(), Some(probe.fixture.now()), "although one message waits");
     drop(far);
 }

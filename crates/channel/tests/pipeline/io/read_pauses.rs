@@ -156,7 +156,7 @@ fn k14_the_peers_end_is_seen_after_the_pause_and_loses_no_answer() {
     assert_eq!((sent(&mut fixture), fixture.channel().is_open()), (26, false));
 }
 
-/// No answer can be written once the output is shut down: reading holds nothing back any more.
+/// No answer can be written once the output is shut down, so a pause would protect nothing.
 #[test]
 fn k14_a_channel_whose_output_is_shut_down_keeps_reading() {
     let mut fixture = full_fixture(ChannelOptions { allow_half_closure: true, ..pausing() });

@@ -64,7 +64,7 @@ fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
     });
     fixture.write_inbound(text("x"));
     assert_eq!(seen.get(), Some((true, false, false)));
-    assert!(fixture.channel().is_writable(), "they no longer wait at the handler");
+    assert!(fixture.channel().is_writable(), "the writes are no longer deferred");
     let changes = fixture.log.take().into_iter().filter(|line| line.contains("writability"));
     assert_eq!(changes.count(), 1, "a handler that saw the channel unwritable is notified");
 }
@@ -137,7 +137,11 @@ fn writes_while_writable(two_slots: bool) -> usize {
 #[test]
 fn c05_rule_06_writing_while_writable_ends_at_the_mark() {
     assert_eq!(writes_while_writable(true), 65);
-    assert_eq!(writes_while_writable(false), 65, "through a codec of one slot, which runs, too");
+    assert_eq!(
+        writes_while_writable(false),
+        65,
+        "through a codec in one slot, which defers the writes"
+    );
 }
 
 #[test]
@@ -298,8 +302,8 @@ fn c07_a_submission_beyond_isize_max_is_refused_and_leaves_nothing_pending() {
         fixture.channel().write(WithSizeHint(usize::MAX)),
         fixture.channel().write(WithSizeHint(usize::MAX)),
     );
-    assert_eq!(fixture.channel().pending_bytes(), isize::MAX as usize, "the end of the scale");
-    assert!(refused.is_done(), "there is no room beside it");
+    assert_eq!(fixture.channel().pending_bytes(), isize::MAX as usize, "pending bytes saturate");
+    assert!(refused.is_done(), "the counter has no room for another message");
     fixture.channel().flush();
     fixture.run();
     assert_eq!(fixture.channel().pending_bytes(), 0);
@@ -335,7 +339,11 @@ fn c07_handlers_are_notified_when_a_thread_saw_the_channel_unwritable_by_submitt
     assert_eq!((channel.is_writable(), channel.bytes_before_unwritable()), (false, 0));
     fixture.run();
     assert!(channel.is_writable());
-    assert_eq!(fixture.log.take(), announced(true), "the loop itself never saw it full");
+    assert_eq!(
+        fixture.log.take(),
+        announced(true),
+        "the loop itself never saw the channel unwritable"
+    );
     drop(channel.write_and_flush(bytes(21)));
     fixture.run();
     assert_eq!(fixture.log.take(), Vec::<String>::new(), "nobody looked");

@@ -65,7 +65,7 @@ fn c07_a_write_in_many_parts_does_not_starve_tasks() {
     fixture.ask(|channel, log| {
         channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));
     });
-    assert_eq!(fixture.log.take(), ["long ok"], "the loop has run until there was nothing left");
+    assert_eq!(fixture.log.take(), ["long ok"], "the loop has run until it was idle");
     fixture.on_loop(|channel| {
         let event_loop = channel.event_loop();
         channel.write_and_flush(bytes(40)).add_listener(log.listener("long"));

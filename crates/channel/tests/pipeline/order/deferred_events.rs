@@ -9,10 +9,10 @@ use crate::support::{error, fixture, start_timer, started_fixture, text, trigger
 
 #[test]
 fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
-    for moment in HandlerMethod::ALL {
+    for method in HandlerMethod::ALL {
         let mut fixture = fixture(|edit, log| {
             let (mut left, did) = (Some(()), log.clone());
-            let app = log.recorder().at(HandlerMethod::Added, start_timer).at(moment, move |ctx| {
+            let app = log.recorder().at(HandlerMethod::Added, start_timer).at(method, move |ctx| {
                 if left.take().is_none() {
                     return Ok(());
                 }
@@ -20,7 +20,7 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
                 assert!(pipeline.with_handler("app", |_: &mut Recorder| ()).is_none(), "it runs");
                 let added = pipeline.add_last("guest", Log::new().recorder());
                 let removed = added.and_then(|slot| pipeline.remove(slot));
-                assert!(removed.is_ok() || moment == HandlerMethod::Removed, "{removed:?}");
+                assert!(removed.is_ok() || method == HandlerMethod::Removed, "{removed:?}");
                 ctx.write(text("a"));
                 ctx.channel().send(text("b"));
                 pipeline.fire_user_event(text("c"));
@@ -39,10 +39,10 @@ fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
             Ok(())
         });
         trigger_every_method(&mut fixture);
-        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {method:?}");
         let lines = fixture.log.take();
         let calls = lines.iter().filter(|line| *line == "everything").count();
-        assert_eq!(calls, 1, "at {moment:?}: {lines:#?}");
+        assert_eq!(calls, 1, "at {method:?}: {lines:#?}");
     }
 }
 

@@ -14,12 +14,12 @@ fn close(ctx: &Ctx<'_>) -> HandlerResult {
 /// Builds a channel with two recorders; the second calls `act` in a method. The log starts with the opening
 /// events.
 fn two_recorders(
-    moment: HandlerMethod,
+    method: HandlerMethod,
     act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static,
 ) -> PipelineFixture {
     fixture(|edit, log| {
         edit.add_last("a", log.recorder())?;
-        edit.add_last("b", log.recorder().at(moment, act))?;
+        edit.add_last("b", log.recorder().at(method, act))?;
         let log = log.clone();
         edit.channel().closed().add_listener(log.listener("closed"));
         Ok(())
@@ -86,19 +86,19 @@ fn c02_a_channel_may_be_closed_in_on_read() {
         fixture.log.take(),
         lines(&[&["a on_read 1", "b on_read 1", "a close"], &CLOSING_LINES])
     );
-    assert_eq!(fixture.unread(), 1, "the second stays where it is");
+    assert_eq!(fixture.unread(), 1, "the second message stays unread");
 }
 
 #[test]
 fn c02_a_channel_may_be_closed_again_while_it_closes() {
-    for moment in [
+    for method in [
         HandlerMethod::Inactive,
         HandlerMethod::Unregistered,
         HandlerMethod::Removed,
         HandlerMethod::Close,
     ] {
         let mut left = Some(());
-        let mut fixture = two_recorders(moment, |_| Ok(()));
+        let mut fixture = two_recorders(method, |_| Ok(()));
         fixture.close();
         let once = fixture.log.take();
         let again = move |ctx: &Ctx<'_>| {
@@ -110,16 +110,16 @@ fn c02_a_channel_may_be_closed_again_while_it_closes() {
             Ok(())
         };
         let again = std::cell::RefCell::new(again);
-        let mut fixture = two_recorders(moment, move |ctx| (again.borrow_mut())(ctx));
+        let mut fixture = two_recorders(method, move |ctx| (again.borrow_mut())(ctx));
         fixture.close();
         let twice: Vec<_> = fixture.log.take().into_iter().collect();
         let closes = |line: &&String| !line.ends_with(" close");
         assert_eq!(
             twice.iter().filter(closes).collect::<Vec<_>>(),
             once.iter().filter(closes).collect::<Vec<_>>(),
-            "at {moment:?}"
+            "at {method:?}"
         );
-        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {method:?}");
     }
 }
 
@@ -157,7 +157,7 @@ fn c02_every_close_completes() {
 
 #[test]
 fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive() {
-    for moment in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
+    for method in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
         let mut fixture = fixture(|edit, log| {
             let told = log.clone();
             let app =
@@ -165,7 +165,7 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
             let interest = Events::INACTIVE | Events::ACTIVE | Events::READ | Events::USER_EVENT;
             edit.add_last(
                 "app",
-                app.interest(interest).at(moment, move |ctx| {
+                app.interest(interest).at(method, move |ctx| {
                     ctx.write_with(text("1"), told.completion("write"));
                     ctx.close_with(told.completion("close"));
                     Ok(())
@@ -178,9 +178,11 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
         fixture.on_loop(|channel| channel.fire_user_event(text("x")));
         fixture.run();
         let found = fixture.log.take();
-        let method = format!("app {}", moment.name());
-        let at =
-            found.iter().position(|line| line.starts_with(&method)).expect("the method is called");
+        let call_line = format!("app {}", method.name());
+        let at = found
+            .iter()
+            .position(|line| line.starts_with(&call_line))
+            .expect("the method is called");
         assert_eq!(
             found[at + 1..],
             [
@@ -191,7 +193,7 @@ fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive
                 "app on_removed",
                 "app dropped",
             ],
-            "at {moment:?}"
+            "at {method:?}"
         );
     }
 }
@@ -292,12 +294,12 @@ fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
 
 #[test]
 fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
-    for moment in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
+    for method in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
         let mut fixture = started_fixture(|edit, log| {
             let late = log.clone();
             edit.add_last(
                 "app",
-                log.recorder().at(moment, move |ctx| {
+                log.recorder().at(method, move |ctx| {
                     ctx.pipeline().add_last("late", late.recorder())?;
                     Ok(())
                 }),
@@ -308,8 +310,8 @@ fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
         let found = fixture.log.take();
         let of_late: Vec<_> = found.iter().filter(|line| line.starts_with("late")).collect();
         let last = ["late on_removed", "late dropped"];
-        assert_eq!(of_late[0], "late on_added", "at {moment:?}");
-        assert_eq!(of_late[of_late.len() - 2..], last, "at {moment:?}");
+        assert_eq!(of_late[0], "late on_added", "at {method:?}");
+        assert_eq!(of_late[of_late.len() - 2..], last, "at {method:?}");
         assert_eq!(found.last().map(String::as_str), Some("app dropped"), "{found:?}");
     }
 }

@@ -27,7 +27,7 @@ fn recorded(builder: EmbeddedBuilder) -> PipelineFixture {
 #[track_caller]
 fn ask_and_cancel(fixture: &mut PipelineFixture, ask: impl FnOnce(&Channel) -> ChannelFuture) {
     let future = ask(fixture.channel());
-    assert!(future.cancel(), "nothing has begun");
+    assert!(future.cancel(), "the operation has not begun");
     fixture.run();
     assert_eq!(fixture.log.take(), Vec::<String>::new(), "no handler is called");
     assert!(future.join().unwrap_err().is_cancelled());

@@ -8,14 +8,14 @@ use waterwheel_testkit::recorder::HandlerMethod;
 use crate::support::{PipelineFixture, error, fixture, start_timer, started_fixture, text};
 
 /// Builds a channel with `first`, an `app` that fails in this method, and `last`.
-fn failing(moment: HandlerMethod) -> PipelineFixture {
+fn failing(method: HandlerMethod) -> PipelineFixture {
     fixture(|edit, log| {
         edit.add_last(
             "first",
             log.recorder().holds(HandlerMethod::Disconnect).interest(Events::ALL),
         )?;
         let app = log.recorder().at(HandlerMethod::Added, start_timer);
-        edit.add_last("app", app.at(moment, |_| Err(error("no"))))?;
+        edit.add_last("app", app.at(method, |_| Err(error("no"))))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
     })
@@ -37,17 +37,17 @@ fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
         HandlerMethod::BeginRead,
         HandlerMethod::Flush,
     ];
-    for moment in inbound {
-        let mut fixture = failing(moment);
+    for method in inbound {
+        let mut fixture = failing(method);
         crate::support::trigger_every_method(&mut fixture);
         let lines = fixture.log.take();
         let failed =
-            lines.iter().position(|line| line.starts_with(&format!("app {}", moment.name())));
-        let failed = failed.unwrap_or_else(|| panic!("{moment:?} does not come: {lines:?}"));
+            lines.iter().position(|line| line.starts_with(&format!("app {}", method.name())));
+        let failed = failed.unwrap_or_else(|| panic!("{method:?} does not come: {lines:?}"));
         let what_follows = &lines[failed + 1..failed + 3];
-        assert_eq!(what_follows, ["app on_error no", "last on_error no"], "at {moment:?}");
-        assert!(fixture.errors().contains(&"no".to_owned()), "at {moment:?}");
-        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {moment:?}");
+        assert_eq!(what_follows, ["app on_error no", "last on_error no"], "at {method:?}");
+        assert!(fixture.errors().contains(&"no".to_owned()), "at {method:?}");
+        assert_eq!(fixture.reports.take(), Vec::<String>::new(), "at {method:?}");
     }
 }
 
@@ -72,7 +72,7 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
 
 #[test]
 fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
-    for moment in [
+    for method in [
         HandlerMethod::Bind,
         HandlerMethod::Connect,
         HandlerMethod::Disconnect,
@@ -80,12 +80,12 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         HandlerMethod::Deregister,
         HandlerMethod::Write,
     ] {
-        let mut fixture = failing(moment);
+        let mut fixture = failing(method);
         fixture.run();
         drop(fixture.log.take());
         let log = fixture.log.clone();
         fixture.on_loop(|channel| {
-            let mut asked = match moment {
+            let mut asked = match method {
                 HandlerMethod::Bind => channel.bind(waterwheel_channel::Address::local("here")),
                 HandlerMethod::Connect => {
                     channel.connect(waterwheel_channel::Address::local("there"))
@@ -99,11 +99,11 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         });
         fixture.run();
         let lines = fixture.log.take();
-        assert!(lines[0].starts_with(&format!("last {}", moment.name())), "{lines:?}");
-        assert!(lines[1].starts_with(&format!("app {}", moment.name())), "{lines:?}");
+        assert!(lines[0].starts_with(&format!("last {}", method.name())), "{lines:?}");
+        assert!(lines[1].starts_with(&format!("app {}", method.name())), "{lines:?}");
         assert_eq!(lines[2..], ["it failed: no"], "no other handler is called");
-        assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![]), "at {moment:?}");
-        assert!(fixture.channel().is_open(), "at {moment:?}");
+        assert_eq!((fixture.errors(), fixture.reports.take()), (vec![], vec![]), "at {method:?}");
+        assert!(fixture.channel().is_open(), "at {method:?}");
     }
 }
 

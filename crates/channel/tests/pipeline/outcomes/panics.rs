@@ -15,35 +15,38 @@ use crate::support::{
 const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
 
 /// Builds a channel whose `app`, between `first` and `last`, panics in this method.
-fn panicking(moment: HandlerMethod) -> PipelineFixture {
+fn panicking(method: HandlerMethod) -> PipelineFixture {
     let builder = Embedded::builder();
     fixture_with(builder, |edit, log| {
         edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
         let app = log.recorder().at(HandlerMethod::Added, start_timer);
-        edit.add_last("app", app.at(moment, |_| panic!("oh")))?;
+        edit.add_last("app", app.at(method, |_| panic!("oh")))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
     })
 }
 
 /// Returns the methods that are called after the channel was built.
-fn moments() -> impl Iterator<Item = HandlerMethod> {
-    HandlerMethod::ALL.into_iter().filter(|moment| *moment != HandlerMethod::Added)
+fn methods_after_build() -> impl Iterator<Item = HandlerMethod> {
+    HandlerMethod::ALL.into_iter().filter(|method| *method != HandlerMethod::Added)
 }
 
 #[test]
 fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() {
-    for moment in moments() {
-        let mut fixture = panicking(moment);
+    for method in methods_after_build() {
+        let mut fixture = panicking(method);
         let other = fixture.another("other", |_| Ok(())).expect("the channel can be built");
         let id = fixture.channel().id();
         trigger_every_method(&mut fixture);
         let told = format!("the handler from {HANDLER} panicked: `app` of channel {id}: oh");
-        assert_eq!(fixture.reports.take(), [told], "at {moment:?}");
-        assert!(!fixture.channel().is_open(), "at {moment:?}");
-        assert!(fixture.channel().closed().is_done(), "at {moment:?}");
-        assert!(fixture.with_pipeline(|_| ()).is_none(), "it is gone, at {moment:?}");
-        assert!(other.is_open(), "at {moment:?}");
+        assert_eq!(fixture.reports.take(), [told], "at {method:?}");
+        assert!(!fixture.channel().is_open(), "at {method:?}");
+        assert!(fixture.channel().closed().is_done(), "at {method:?}");
+        assert!(
+            fixture.with_pipeline(|_| ()).is_none(),
+            "the channel is deregistered, at {method:?}"
+        );
+        assert!(other.is_open(), "at {method:?}");
         fixture.on_loop(|_| other.send(text("alive")));
         assert_eq!(fixture.log.take().last().map(String::as_str), Some("other sends alive"));
     }
@@ -51,27 +54,27 @@ fn c05_rule_11_a_panic_at_any_moment_closes_the_channel_and_names_the_handler() 
 
 #[test]
 fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed() {
-    for moment in moments() {
-        let mut fixture = panicking(moment);
+    for method in methods_after_build() {
+        let mut fixture = panicking(method);
         trigger_every_method(&mut fixture);
         let lines = fixture.log.take();
-        let panicked = format!("app {}", moment.name());
+        let panicked = format!("app {}", method.name());
         let at = lines.iter().position(|line| line.starts_with(&panicked));
-        let after = &lines[at.unwrap_or_else(|| panic!("{moment:?} does not come")) + 1..];
+        let after = &lines[at.unwrap_or_else(|| panic!("{method:?} does not come")) + 1..];
         let told = |line: &str| after.iter().filter(|it| *it == line).count();
         for name in ["first", "app", "last"] {
             let dropped = format!("{name} dropped");
             let times = lines.iter().filter(|it| **it == dropped).count();
-            assert_eq!(times, 1, "{name} at {moment:?}: {lines:?}");
+            assert_eq!(times, 1, "{name} at {method:?}: {lines:?}");
         }
         // Inbound events pass `first`, outbound ones pass `last`; others reach `app` alone.
-        let inbound = HandlerMethod::ALL[2..11].contains(&moment);
-        let outbound = HandlerMethod::ALL[12..].contains(&moment);
-        assert_eq!(told("app on_removed"), 0, "at {moment:?}");
-        assert_eq!(told("first on_removed"), usize::from(!inbound), "at {moment:?}: {after:?}");
+        let inbound = HandlerMethod::ALL[2..11].contains(&method);
+        let outbound = HandlerMethod::ALL[12..].contains(&method);
+        assert_eq!(told("app on_removed"), 0, "at {method:?}");
+        assert_eq!(told("first on_removed"), usize::from(!inbound), "at {method:?}: {after:?}");
         // When `app` is removed, `last` was removed before.
-        let last_left = !outbound && moment != HandlerMethod::Removed;
-        assert_eq!(told("last on_removed"), usize::from(last_left), "at {moment:?}: {after:?}");
+        let last_left = !outbound && method != HandlerMethod::Removed;
+        assert_eq!(told("last on_removed"), usize::from(last_left), "at {method:?}: {after:?}");
     }
 }
 
@@ -376,13 +379,16 @@ fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
     let mut fixture = started_fixture(|_, _| Ok(()));
     for round in 0..100 {
         let log = Log::new();
-        let doomed = fixture.another("doomed", |edit| {
-            edit.add_last("doomed", log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")))?;
+        let panicking = fixture.another("panicking", |edit| {
+            edit.add_last(
+                "panicking",
+                log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")),
+            )?;
             Ok(())
         });
-        let doomed = doomed.expect("the channel can be built");
-        fixture.on_loop(|_| doomed.fire_user_event(text("x")));
-        assert!(!doomed.is_open(), "in round {round}");
+        let panicking = panicking.expect("the channel can be built");
+        fixture.on_loop(|_| panicking.fire_user_event(text("x")));
+        assert!(!panicking.is_open(), "in round {round}");
     }
     fixture.write_inbound(text("still here"));
     assert_eq!(fixture.passed(), ["still here"]);

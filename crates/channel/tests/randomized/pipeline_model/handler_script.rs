@@ -105,7 +105,7 @@ pub(crate) fn pick(target: EditTarget, me: Option<u32>, there: &[u32]) -> Option
     }
 }
 
-/// An edit whose target is known.
+/// An edit with its target resolved.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ResolvedEdit {
     AddFirst(usize),
