@@ -201,7 +201,7 @@ fn e13_the_memory_of_a_burst_of_timers_is_freed_although_some_stay() {
         let peak = bytes() - before;
         let some_stay = |at| at % (BURST / 4) == BURST / 8;
         for (at, timer) in timers.into_iter().enumerate() {
-            // Dropped, it goes on; cancelled, it goes.
+            // A dropped timer stays scheduled; a cancelled one is removed.
             assert!(some_stay(at) || timer.cancel());
         }
         peak

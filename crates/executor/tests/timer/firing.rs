@@ -243,7 +243,7 @@ fn e13_a_period_of_zero_is_an_error_that_returns_the_closure() {
 #[test]
 fn e13_huge_delays_and_periods_saturate_and_mean_never() {
     let mut bench = TimerBench::new();
-    bench.clock.advance(ms(1)); // So that adding the delay could overflow.
+    bench.clock.advance(ms(1)); // Makes adding the delay overflow unless it saturates.
     let huge = [Duration::MAX, Duration::from_nanos(u64::MAX), Duration::MAX - ms(1)];
     let never: Vec<_> = huge
         .into_iter()

@@ -129,7 +129,7 @@ pub fn l05_connections_left_by_a_round_are_accepted_without_further_readiness(
         }
         let mut accepted = 0;
         while accepted < 5 {
-            // As a listener that pauses after each round.
+            // Imitates a listener that pauses after each round.
             bench.set_read(listener, plan);
             let events = bench.turn(TIMEOUT);
             bench.set_read(listener, None);

@@ -98,7 +98,7 @@ pub struct Manual {
     kernel: Arc<Kernel>,
 }
 
-/// Whether drivers complete calls at once or later.
+/// When drivers complete calls: at once or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CompletionMode {
     Readiness,

@@ -112,8 +112,8 @@ impl Log {
     }
 }
 
-/// As the reporter of an [`EmbeddedBuilder`](crate::embedded::EmbeddedBuilder::reporter) or a group, the log gets a
-/// line for each reported fault. Use a separate log for faults: reports come from any thread.
+/// Collects faults: as the reporter of an [`EmbeddedBuilder`](crate::embedded::EmbeddedBuilder::reporter) or a group,
+/// the log gets a line for each reported fault. Use a separate log for faults: reports come from any thread.
 impl Reporter for Log {
     fn report(&self, report: &Report<'_>) {
         self.push(report.fault.to_string());
