@@ -228,14 +228,14 @@ fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
 }
 
 /// Writes numbers while the channel is writable and checks the order of those it reads.
-struct ReportThrottle {
+struct FloodWriter {
     next: u64,
     last: u64,
     expected: u64,
     done: mpsc::Sender<u64>,
 }
 
-impl ReportThrottle {
+impl FloodWriter {
     fn write_while_writable(&mut self, ctx: &Ctx<'_>) {
         while ctx.is_writable() && self.next < self.last {
             ctx.write(self.next);
@@ -245,7 +245,7 @@ impl ReportThrottle {
     }
 }
 
-impl Handler for ReportThrottle {
+impl Handler for FloodWriter {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.write_while_writable(ctx);
         Ok(())
@@ -277,7 +277,7 @@ fn c13_two_threads_that_flood_each_other_lose_and_reorder_nothing() {
         let (one, other) = transport::pair();
         for new in [one, other] {
             let done = done.clone();
-            let flood = || ReportThrottle { next: 0, last: MESSAGES, expected: 0, done };
+            let flood = || FloodWriter { next: 0, last: MESSAGES, expected: 0, done };
             ends.push(group.register(with_handler(new, flood)).join().unwrap());
         }
     }
@@ -411,7 +411,7 @@ fn l10_a_shutdown_in_the_middle_of_traffic_ends() {
             let (one, other) = transport::pair();
             for new in [one, other] {
                 let done = done.clone();
-                let flood = || ReportThrottle { next: 0, last: u64::MAX, expected: 0, done };
+                let flood = || FloodWriter { next: 0, last: u64::MAX, expected: 0, done };
                 ends.push(group.register(with_handler(new, flood)).join().unwrap());
             }
         }

@@ -14,58 +14,58 @@ pub(crate) struct Cell {
     loops: Loops,
 }
 
-/// A transport.
+/// A stream transport under test.
 pub(crate) trait TransportKind {
-    /// As it is called in the matrix.
+    /// Returns the name shown in the matrix.
     fn name(&self) -> &'static str;
 
     fn server(&self, group: &EventLoopGroup) -> ServerBootstrap;
 
     fn client(&self, group: &EventLoopGroup) -> Bootstrap;
 
-    /// Where another server can be bound.
+    /// Returns an address at which another server can be bound.
     fn unused_address(&self) -> AddressSpec;
 
-    /// Where nobody listens.
+    /// Returns an address at which no server listens.
     fn refusing_address(&self) -> AddressSpec;
 
-    /// Why it does not have this, over any driver.
+    /// Returns why the transport lacks this ability, over any driver.
     fn lacks(&self, ability: Ability) -> Option<&'static str>;
 
-    /// Connects somebody to a server who is no channel. To be called by cases that need it.
-    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer>;
+    /// Connects a peer that is not a channel to a server. Only for cases that require [`Ability::ForeignPeer`].
+    fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer>;
 }
 
-/// What not every cell has.
+/// An ability that not every cell has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ability {
-    /// Writes are system calls, and can be write_counter.
+    /// Writes are calls of the driver, and can be counted.
     SystemWrites,
-    /// Buffers can be made small.
+    /// The kernel's buffers can be made small (SO_SNDBUF, SO_RCVBUF).
     SmallBuffers,
-    /// A close may be a reset.
+    /// A close may send a reset (SO_LINGER).
     Lingering,
-    /// That one end does not read any more is no affair of the other one.
+    /// An end that has shut down its input does not make the other end's writes fail.
     IndependentDirections,
-    /// The other end may be somebody else's, and be reset.
+    /// The peer may be something other than a channel, and may reset the connection.
     ForeignPeer,
-    /// A connect may take a while.
+    /// A connect may stay pending.
     SlowConnect,
     /// Channels may share a loop.
     SharedLoop,
 }
 
-/// The other end of a connection, that is no channel.
+/// The peer of a connection that is not a channel of this framework.
 pub(crate) trait ForeignPeer {
     fn send(&mut self, bytes: &[u8]);
 
-    /// Sends no more, and goes on receiving.
+    /// Shuts down the output; the peer can still receive.
     fn finish(&mut self);
 
-    /// Receives until the end.
+    /// Receives until the end of the stream.
     fn receive_all(&mut self) -> io::Result<Vec<u8>>;
 
-    /// Resets the connection. There is something that it has not received.
+    /// Resets the connection. The caller ensures that there are bytes this peer has not received.
     fn reset(self: Box<Self>);
 }
 
@@ -74,17 +74,17 @@ impl Cell {
         Self { kind: Box::new(kind), loops }
     }
 
-    /// As it is called in the matrix.
+    /// Returns the name shown in the matrix.
     pub(crate) fn name(&self) -> String {
         format!("{} over {}", self.kind.name(), self.loops.name())
     }
 
-    /// For printing.
+    /// Returns the cell's column for printing.
     pub(crate) fn column<'c>(&self, reason: Box<Reason<'c>>) -> Column<'c> {
         Column { kind: self.kind.name(), driver: self.loops.name(), reason }
     }
 
-    /// Loops over its driver.
+    /// Returns a new group of loops over the cell's driver.
     pub(crate) fn group(&self, threads: usize) -> EventLoopGroup {
         self.loops.group(threads)
     }
@@ -105,30 +105,30 @@ impl Cell {
         self.kind.refusing_address()
     }
 
-    /// Why it does not have this.
+    /// Returns why the cell lacks this ability.
     pub(crate) fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::SharedLoop => self.loops.why_one_each(),
+            Ability::SharedLoop => self.loops.why_no_shared_loop(),
             other => self.kind.lacks(other),
         }
     }
 
-    /// How many connections there may be at the same time.
-    pub(crate) fn at_once(&self) -> usize {
-        self.loops.at_once()
+    /// Returns how many connections may be open at the same time.
+    pub(crate) fn max_connections(&self) -> usize {
+        self.loops.max_connections()
     }
 
-    pub(crate) fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
-        self.kind.foreign(server)
+    pub(crate) fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
+        self.kind.connect_foreign(server)
     }
 
-    /// How often its drivers were asked to write.
+    /// Returns how many writes the cell's drivers have made.
     pub(crate) fn writes(&self) -> usize {
         self.loops.writes()
     }
 
-    /// So long passes until the next timer is looked for: on a clock that has to be moved.
-    pub(crate) fn pass(&self, time: Duration) {
-        self.loops.pass(time);
+    /// Advances the clock, if it is a manual one.
+    pub(crate) fn advance_clock(&self, time: Duration) {
+        self.loops.advance_clock(time);
     }
 }

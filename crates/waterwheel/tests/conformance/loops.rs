@@ -1,4 +1,4 @@
-//! What the channels of a cell run on.
+//! The loops of a cell: a driver, and how groups are built over it.
 
 use std::time::Duration;
 
@@ -8,24 +8,24 @@ use waterwheel_testkit::manual::Manual;
 
 use crate::write_counter::WriteCounter;
 
-/// A group with a loop for each channel has so many: each is a thread.
+/// Maximum number of channels of a group with a loop, and so a thread, for each channel.
 const MAX_CHANNELS: usize = 200;
 
-/// A driver, and how loops are made of it.
+/// A driver, and how groups are built over it.
 pub(crate) struct Loops {
     driver: WriteCounter,
-    /// Whose clock has to be moved.
+    /// The manual driver, whose clock the test advances.
     manual: Option<Manual>,
     per_channel: bool,
 }
 
 impl Loops {
-    /// Loops that share the channels.
+    /// Loops that share their channels, over this driver.
     pub(crate) fn over(driver: impl OpenDriver + 'static) -> Self {
         Self { driver: WriteCounter::new(driver), manual: None, per_channel: false }
     }
 
-    /// The same, on a clock that stands.
+    /// Loops over the manual driver, on its manual clock.
     pub(crate) fn manual(manual: &Manual) -> Self {
         Self { manual: Some(manual.clone()), ..Self::over(manual.clone()) }
     }
@@ -35,40 +35,40 @@ impl Loops {
         Self { per_channel: true, ..Self::over(driver) }
     }
 
-    /// The driver's name.
+    /// Returns the driver's name.
     pub(crate) fn name(&self) -> &'static str {
-        self.driver.open().expect("a driver").name()
+        self.driver.open().expect("the driver opens").name()
     }
 
-    /// So many, unless each channel has its own.
+    /// Builds a group of this many loops, or with a loop for each channel.
     pub(crate) fn group(&self, threads: usize) -> EventLoopGroup {
         let builder = match self.per_channel {
             false => EventLoopGroup::builder(self.driver.clone()).threads(threads),
             true => EventLoopGroup::per_channel(self.driver.clone()).max_channels(MAX_CHANNELS),
         };
-        builder.build().expect("a group")
+        builder.build().expect("the group is built")
     }
 
-    /// Why no two channels have the same loop, if it is so.
-    pub(crate) fn why_one_each(&self) -> Option<&'static str> {
-        let why = "each channel has a thread of its own: who is next is the kernel's affair";
+    /// Returns why no two channels share a loop, if that is so.
+    pub(crate) fn why_no_shared_loop(&self) -> Option<&'static str> {
+        let why = "each channel has a thread of its own: the kernel decides which runs next";
         self.per_channel.then_some(why)
     }
 
-    /// How many connections there may be at the same time: a tenth of the descriptors that a process may
-    /// have by default. Where each channel has a loop, both ends of a connection have one, and those that
-    /// have just been closed may still have theirs.
-    pub(crate) fn at_once(&self) -> usize {
+    /// Returns how many connections may be open at the same time: a tenth of a process's default descriptor limit. If
+    /// each channel has a loop, both ends of a connection use one, and channels that were just closed may still use
+    /// theirs.
+    pub(crate) fn max_connections(&self) -> usize {
         if self.per_channel { MAX_CHANNELS / 5 } else { 100 }
     }
 
-    /// How often the drivers were asked to write.
+    /// Returns how many writes the drivers have made.
     pub(crate) fn writes(&self) -> usize {
         self.driver.writes()
     }
 
-    /// So long passes, on a clock that stands.
-    pub(crate) fn pass(&self, time: Duration) {
+    /// Advances the manual clock, if there is one.
+    pub(crate) fn advance_clock(&self, time: Duration) {
         if let Some(manual) = &self.manual {
             manual.advance(time);
         }

@@ -1,4 +1,4 @@
-//! One list of cases over every transport and driver (C13).
+//! One list of test cases over every transport and driver (C13).
 //!
 //! ```text
 //!               epoll    poll  blocking  manual  …
@@ -10,19 +10,19 @@
 //! ```
 //!
 //! A [`Cell`] is a transport (in `transports/`) over a driver (`loops.rs`). A case is a function over any cell;
-//! the list of them is in `case_list.rs`. A cell that cannot have a case says why, and only what its nature
-//! forbids is a reason. `cargo test -p waterwheel --test conformance matrix -- --nocapture` prints the
-//! whole, case by case.
+//! the list of cases is in `case_list.rs`. A cell that cannot support a case gives the reason; only a limit of the
+//! transport or driver itself is a reason. `cargo test -p waterwheel --test conformance matrix -- --nocapture` prints
+//! the matrix case by case.
 //!
-//! Datagrams have a list of their own, in `datagrams/`, for there is no server, no connection and no end.
+//! Datagrams have a list of their own in `datagrams/`: they have no server, no connection and no end of stream.
 //!
 //! Rules of the suite:
 //!
-//! 1. Nothing sleeps: a case waits on futures, or on what a handler tells it, with a limit.
-//! 2. That something does *not* happen is shown by a round trip on the same loop that ends after it would
-//!    have.
+//! 1. Nothing sleeps: a case waits for futures, or for events of a handler, with a limit.
+//! 2. To show that something does *not* happen, a case makes a round trip on the same loop that ends after it would
+//!    have happened.
 //! 3. Random data comes from a seed that is printed; `WATERWHEEL_SEED` sets it.
-//! 4. A case leaves nothing: its groups end at its end, and that is waited for.
+//! 4. A case leaves nothing behind: it shuts its groups down at its end and waits for that.
 
 mod case_list;
 mod cases;

@@ -1,58 +1,59 @@
-//! A matrix of cases and cells: run one by one, and printed as a whole.
+//! The matrix of cases and cells: runs single cases, and prints the whole.
 
 use std::sync::RwLock;
 
-/// Why a cell does not have a case.
+/// Returns why a cell cannot support a case.
 pub(crate) type Reason<'c> = dyn Fn(&str) -> Option<&'static str> + 'c;
 
 /// One cell, for printing.
 pub(crate) struct Column<'c> {
     pub(crate) kind: &'static str,
     pub(crate) driver: &'static str,
-    /// Why it does not have this case.
+    /// Returns why the cell cannot support a case.
     pub(crate) reason: Box<Reason<'c>>,
 }
 
-static COMPANY: RwLock<()> = RwLock::new(());
+/// Read-locked by a case that runs beside others, write-locked by one that runs alone.
+static RUN_LOCK: RwLock<()> = RwLock::new(());
 
-/// Runs a case that counts what the whole process has.
+/// Runs a case that counts resources of the whole process: no other case runs meanwhile.
 pub(crate) fn run_alone(case: impl FnOnce()) {
-    // A case that failed has poisoned it, and is told of anyway.
-    let _alone = COMPANY.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+    // A failed case has poisoned the lock; its own test reports it.
+    let _alone = RUN_LOCK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     case();
 }
 
-/// Runs any other.
+/// Runs a case that may run beside others.
 pub(crate) fn run_together(case: impl FnOnce()) {
-    let _together = COMPANY.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let _together = RUN_LOCK.read().unwrap_or_else(|poisoned| poisoned.into_inner());
     case();
 }
 
-/// Says why a cell does not have a case.
-pub(crate) fn say_empty(cell: &str, case: &str, reason: &str) {
-    println!("{cell}: {case} is empty: {reason}");
+/// Prints why a cell cannot support a case.
+pub(crate) fn print_skipped(cell: &str, case: &str, reason: &str) {
+    println!("{cell}: {case} is skipped: {reason}");
 }
 
-/// All that channels run on.
+/// Names of all drivers.
 const DRIVERS: [&str; 6] =
     ["epoll", "poll", "blocking", "manual", "manual-completion", "task-only"];
 
-/// Why a transport is never seen over a driver.
+/// Returns why a transport cannot run over a driver.
 fn why_absent(kind: &str, driver: &str) -> Option<&'static str> {
     match (kind, driver) {
         ("local" | "embedded", _) | ("memory", "manual" | "manual-completion") => None,
         ("memory", _) => {
-            Some("sockets in memory are the manual driver's own, no other driver knows them")
+            Some("sockets in memory belong to the manual driver, no other driver can watch them")
         }
         (_, "manual" | "manual-completion") => {
-            Some("the manual driver has no system below it, and no system's sockets")
+            Some("the manual driver has no operating system below it, and so none of its sockets")
         }
-        (_, "task-only") => Some("the driver for tasks alone watches no sockets"),
+        (_, "task-only") => Some("the task-only driver watches no sockets"),
         _ => None,
     }
 }
 
-/// Prints the matrix, at one go, and fails if something in it makes no sense.
+/// Prints the matrix with one print call, and panics if it is inconsistent.
 pub(crate) fn print_and_check(title: &str, columns: &[Column<'_>], cases: &[&str]) {
     let mut reasons = Reasons::default();
     let overview = overview(columns, cases, &mut reasons);
@@ -61,7 +62,7 @@ pub(crate) fn print_and_check(title: &str, columns: &[Column<'_>], cases: &[&str
     println!("{title}: {} cases\n\n{overview}\n{grid}\n{legend}", cases.len());
 }
 
-/// Transports and drivers: how many cases run, or why there are none.
+/// Formats transports by drivers: how many cases run, or why none does.
 fn overview(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> String {
     let mut transports: Vec<_> = columns.iter().map(|column| column.kind).collect();
     transports.dedup();
@@ -79,8 +80,10 @@ fn overview(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> St
                     format!("{} run", runs.count())
                 }
                 (None, Some(reason)) => format!("({})", reasons.number(reason)),
-                (Some(_), Some(reason)) => panic!("{kind} over {driver} is there: {reason}"),
-                (None, None) => panic!("{kind} over {driver} is empty, without a reason"),
+                (Some(_), Some(reason)) => {
+                    panic!("{kind} over {driver} is in the matrix although: {reason}")
+                }
+                (None, None) => panic!("{kind} over {driver} is missing without a reason"),
             };
             text += &format!("{entry:>width$}", width = driver.len().max(8) + 2);
         }
@@ -88,7 +91,7 @@ fn overview(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> St
     text + "\n"
 }
 
-/// Cases and cells: which run, and why the others do not.
+/// Formats cases by cells: which run, and why the others do not.
 fn grid(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> String {
     let mut text = String::new();
     for (number, column) in columns.iter().enumerate() {
@@ -104,7 +107,10 @@ fn grid(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> String
                 }
                 Some(reason) => {
                     let (kind, driver) = (column.kind, column.driver);
-                    assert!(reason.len() > 20, "{case} over {kind}, {driver} is empty: {reason:?}");
+                    assert!(
+                        reason.len() > 20,
+                        "{case} over {kind}, {driver} is skipped without a full reason: {reason:?}"
+                    );
                     text += &format!("{:4}", format!("({})", reasons.number(reason)));
                 }
             }
@@ -115,7 +121,7 @@ fn grid(columns: &[Column<'_>], cases: &[&str], reasons: &mut Reasons) -> String
     text
 }
 
-/// Reasons, numbered as they come.
+/// Reasons, numbered in the order of their first use.
 #[derive(Default)]
 struct Reasons(Vec<&'static str>);
 

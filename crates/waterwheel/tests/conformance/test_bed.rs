@@ -1,4 +1,4 @@
-//! Where a case plays: loops, a server, clients, and handlers that tell the test what happens.
+//! The test bed of a case: loops, servers, clients, and handlers that send events to the test.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
@@ -13,13 +13,13 @@ use waterwheel::executor::{Error, PromiseFuture, SharedFuture};
 
 use crate::cell::Cell;
 
-/// Longer than anything here takes, on a busy machine too; a case that waits so long fails.
+/// Limit of every wait: far longer than a busy machine needs.
 pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
-/// So often a loop is asked whether something is as it should be, before that is given up.
+/// Maximum number of polls of a condition before a case fails.
 const MAX_POLLS: usize = 1_000_000;
 
-/// The loops of a case over one cell. They are shut down at its end.
+/// The loops of a case over one cell. Dropping the test bed shuts them down.
 pub(crate) struct TestBed<'c> {
     pub(crate) cell: &'c Cell,
     pub(crate) group: EventLoopGroup,
@@ -30,7 +30,7 @@ impl<'c> TestBed<'c> {
         Self { cell, group: cell.group(threads) }
     }
 
-    /// A server whose connections have this pipeline.
+    /// Binds a server whose accepted channels get this pipeline.
     #[track_caller]
     pub(crate) fn serve(
         &self,
@@ -42,23 +42,23 @@ impl<'c> TestBed<'c> {
             .server(&self.group)
             .child_options(options)
             .child_initialiser(move |edit| Ok(initialiser(edit)?));
-        get(server.bind(self.cell.unused_address())).expect("a server")
+        get(server.bind(self.cell.unused_address())).expect("the server is bound")
     }
 
-    /// A server that sends everything back.
+    /// Binds an echo server.
     #[track_caller]
     pub(crate) fn echo(&self) -> Channel {
         self.serve(ChannelOptions::default(), |edit| edit.add_last("echo", Echo).map(drop))
     }
 
-    /// A server whose connections tell what happens to them.
+    /// Binds a server whose accepted channels log their events.
     #[track_caller]
     pub(crate) fn tapped(&self, options: ChannelOptions) -> (Channel, EventLog) {
-        let (tap, ear) = tap();
-        (self.serve(options, move |edit| edit.add_last("tap", tap.clone()).map(drop)), ear)
+        let (tap, events) = tap();
+        (self.serve(options, move |edit| edit.add_last("tap", tap.clone()).map(drop)), events)
     }
 
-    /// A client that tells what happens to it.
+    /// Connects a client that logs its events.
     #[track_caller]
     pub(crate) fn client(&self, server: &Channel) -> (Channel, EventLog) {
         self.client_with(server, ChannelOptions::default())
@@ -70,38 +70,37 @@ impl<'c> TestBed<'c> {
         server: &Channel,
         options: ChannelOptions,
     ) -> (Channel, EventLog) {
-        let (tap, ear) = tap();
+        let (tap, events) = tap();
         let client = self
             .cell
             .client(&self.group)
             .options(options)
             .initialiser(move |edit| Ok(edit.add_last("tap", tap.clone()).map(drop)?));
-        let address = server.local_address().expect("a server is bound");
-        (get(client.connect(address)).expect("a connection"), ear)
+        let address = server.local_address().expect("the server is bound");
+        (get(client.connect(address)).expect("the connection is made"), events)
     }
 
-    /// Everything that has happened by now to the channels of these loops is dealt with: each loop has
-    /// served a connection that was made later. (One that watches its channels in a row serves them all
-    /// in the turn in which it serves the last.) A loop that serves none but its own has run a task since: it
-    /// looks for events before it does.
+    /// Waits until the loops have handled every event that is pending now: each loop serves a connection that was made
+    /// later. (A loop that polls its channels in a row serves all of them in the turn in which it serves the last.) A
+    /// loop with a single channel runs a task instead: it polls for events before it runs tasks.
     #[track_caller]
     pub(crate) fn wait_until_idle(&self) {
         let server = self.echo();
         for _ in 0..2 * self.group.children().len() {
-            let (client, mut ear) = self.client(&server);
+            let (client, mut events) = self.client(&server);
             for _ in 0..3 {
                 client.send(Bytes::from_static(b"settled?"));
-                assert_eq!(ear.bytes(8), "settled?");
+                assert_eq!(events.bytes(8), "settled?");
             }
-            get(client.close()).expect("it closes");
+            get(client.close()).expect("the channel closes");
         }
-        get(server.close()).expect("it closes");
+        get(server.close()).expect("the channel closes");
         for at in self.group.children() {
-            get(at.submit(|| ()).expect("it runs")).expect("it was run");
+            get(at.submit(|| ()).expect("the loop accepts tasks")).expect("the task ran");
         }
     }
 
-    /// How many channels its loops have.
+    /// Returns how many channels are registered with the loops.
     #[track_caller]
     pub(crate) fn channels(&self) -> usize {
         self.group.children().map(|at| get(at.registered_channels()).expect("channels").len()).sum()
@@ -110,38 +109,38 @@ impl<'c> TestBed<'c> {
 
 impl Drop for TestBed<'_> {
     fn drop(&mut self) {
-        let ended = end(&self.group);
+        let ended = shut_down(&self.group);
         if !std::thread::panicking() {
             ended.wait_timeout(WAIT_LIMIT).expect("the loops end");
         }
     }
 }
 
-/// Shuts loops down.
-pub(crate) fn end(group: &EventLoopGroup) -> SharedFuture<()> {
-    group.shutdown_gracefully(Duration::ZERO, WAIT_LIMIT).expect("a sound shutdown")
+/// Shuts loops down without a quiet period.
+pub(crate) fn shut_down(group: &EventLoopGroup) -> SharedFuture<()> {
+    group.shutdown_gracefully(Duration::ZERO, WAIT_LIMIT).expect("valid shutdown times")
 }
 
-/// Waits for a future, with a limit.
+/// Waits for a future with a limit, and returns its result.
 #[track_caller]
 pub(crate) fn get<T: Send + 'static>(future: PromiseFuture<T>) -> Result<T, Error> {
-    future.wait_timeout(WAIT_LIMIT).expect("it completes in time");
+    future.wait_timeout(WAIT_LIMIT).expect("the future completes in time");
     future.join()
 }
 
-/// Waits until something is so, with a limit.
+/// Waits until a condition holds, with a limit.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..MAX_POLLS {
         if holds() {
             return;
         }
         std::thread::yield_now();
     }
-    panic!("not in time: {what}");
+    panic!("timed out waiting until {what}");
 }
 
-/// Sends back what it gets, and ends when its peer does.
+/// Echoes bytes.
 pub(crate) struct Echo;
 
 impl Handler for Echo {
@@ -156,11 +155,11 @@ impl Handler for Echo {
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
-        Ok(()) // A peer may go as it likes.
+        Ok(()) // Resets by the peer are expected.
     }
 }
 
-/// What happened to a channel.
+/// An event of a channel.
 #[derive(Debug)]
 pub(crate) enum ChannelEvent {
     Active(Channel),
@@ -172,68 +171,68 @@ pub(crate) enum ChannelEvent {
     Inactive,
 }
 
-/// The last handler of a pipeline: tells the test what happens. Clones tell the same one.
+/// The last handler of a pipeline: sends the channel's events to the test's [`EventLog`]. Clones share the log.
 #[derive(Clone)]
 pub(crate) struct EventTap(Arc<Sender<(ChannelId, ChannelEvent)>>);
 
-/// The test's end of a [`EventTap`].
+/// The receiving end of an [`EventTap`].
 pub(crate) struct EventLog {
-    told: Receiver<(ChannelId, ChannelEvent)>,
-    /// Of a read that was longer than what was asked for.
+    events: Receiver<(ChannelId, ChannelEvent)>,
+    /// Bytes of a read beyond those that the test asked for.
     left: Bytes,
 }
 
 pub(crate) fn tap() -> (EventTap, EventLog) {
-    let (tap, told) = channel();
-    (EventTap(Arc::new(tap)), EventLog { told, left: Bytes::new() })
+    let (tap, events) = channel();
+    (EventTap(Arc::new(tap)), EventLog { events, left: Bytes::new() })
 }
 
 impl EventTap {
-    fn tell(&self, ctx: &Ctx<'_>, told: ChannelEvent) -> HandlerResult {
-        // A test that does not listen any more has its reasons.
-        let _ = self.0.send((ctx.channel().id(), told));
+    fn send(&self, ctx: &Ctx<'_>, event: ChannelEvent) -> HandlerResult {
+        // The test may have dropped the log.
+        let _ = self.0.send((ctx.channel().id(), event));
         Ok(())
     }
 }
 
 impl Handler for EventTap {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, ChannelEvent::Active(ctx.channel()))
+        self.send(ctx, ChannelEvent::Active(ctx.channel()))
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.tell(ctx, ChannelEvent::Read(msg.into_bytes().expect("bytes are sent here")))
+        self.send(ctx, ChannelEvent::Read(msg.into_bytes().expect("the message is bytes")))
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, ChannelEvent::RoundOver)
+        self.send(ctx, ChannelEvent::RoundOver)
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         match event.get::<HalfClosed>() {
-            Some(half) => self.tell(ctx, ChannelEvent::Half(*half)),
-            None if event.is::<PeerFinished>() => self.tell(ctx, ChannelEvent::PeerFinished),
+            Some(half) => self.send(ctx, ChannelEvent::Half(*half)),
+            None if event.is::<PeerFinished>() => self.send(ctx, ChannelEvent::PeerFinished),
             None => Ok(()),
         }
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(ctx, ChannelEvent::Failed(error))
+        self.send(ctx, ChannelEvent::Failed(error))
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.tell(ctx, ChannelEvent::Inactive)
+        self.send(ctx, ChannelEvent::Inactive)
     }
 }
 
 impl EventLog {
-    /// What is told next.
+    /// Waits for the next event.
     #[track_caller]
     pub(crate) fn next(&mut self) -> (ChannelId, ChannelEvent) {
-        self.told.recv_timeout(WAIT_LIMIT).expect("something is told in time")
+        self.events.recv_timeout(WAIT_LIMIT).expect("an event within the time limit")
     }
 
-    /// What is told next, of what `wanted` finds something in.
+    /// Waits for the next event for which `wanted` returns a value, and skips the others.
     #[track_caller]
     pub(crate) fn find<R>(&mut self, mut wanted: impl FnMut(ChannelEvent) -> Option<R>) -> R {
         loop {
@@ -243,16 +242,16 @@ impl EventLog {
         }
     }
 
-    /// The next channel that becomes active.
+    /// Waits for the next channel that becomes active.
     #[track_caller]
     pub(crate) fn channel(&mut self) -> Channel {
-        self.find(|told| match told {
+        self.find(|event| match event {
             ChannelEvent::Active(channel) => Some(channel),
             _ => None,
         })
     }
 
-    /// The next so many bytes. Anything else that is told meanwhile is forgotten, but an end.
+    /// Waits for the next `len` bytes and skips other events; panics if the channel fails or closes before.
     #[track_caller]
     pub(crate) fn bytes(&mut self, len: usize) -> Bytes {
         let mut read = std::mem::take(&mut self.left).to_vec();
@@ -270,7 +269,7 @@ impl EventLog {
         read
     }
 
-    /// All bytes until the channel is inactive.
+    /// Returns all bytes until the channel is inactive.
     #[track_caller]
     pub(crate) fn rest(&mut self) -> Bytes {
         let mut read = std::mem::take(&mut self.left).to_vec();
@@ -284,15 +283,15 @@ impl EventLog {
         }
     }
 
-    /// Waits until the channel is inactive, and tells what else there was, but reads.
+    /// Waits until the channel is inactive, and returns the half-closes and errors before that.
     #[track_caller]
     pub(crate) fn ending(&mut self) -> Vec<String> {
-        let mut told = Vec::new();
+        let mut seen = Vec::new();
         loop {
             match self.next().1 {
-                ChannelEvent::Half(half) => told.push(format!("{half:?}")),
-                ChannelEvent::Failed(error) => told.push(error.to_string()),
-                ChannelEvent::Inactive => return told,
+                ChannelEvent::Half(half) => seen.push(format!("{half:?}")),
+                ChannelEvent::Failed(error) => seen.push(error.to_string()),
+                ChannelEvent::Inactive => return seen,
                 ChannelEvent::Active(_)
                 | ChannelEvent::Read(_)
                 | ChannelEvent::RoundOver
@@ -301,13 +300,15 @@ impl EventLog {
         }
     }
 
-    /// Nothing was read that has not been asked for here.
+    /// Asserts that no bytes were read beyond those the test has taken.
     #[track_caller]
     pub(crate) fn assert_nothing_read(&mut self) {
-        assert!(self.left.is_empty(), "{} bytes were read", self.left.len());
+        assert!(self.left.is_empty(), "{} unexpected bytes were read", self.left.len());
         loop {
-            match self.told.try_recv() {
-                Ok((_, ChannelEvent::Read(bytes))) => panic!("{} bytes were read", bytes.len()),
+            match self.events.try_recv() {
+                Ok((_, ChannelEvent::Read(bytes))) => {
+                    panic!("{} unexpected bytes were read", bytes.len())
+                }
                 Ok(_) => {}
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => return,
             }

@@ -8,7 +8,7 @@ use waterwheel::channel::driver::{Driver, OpenDriver, OutQueue, Submit};
 use waterwheel::channel::{Datagram, Token};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 
-/// Opens the drivers of another one, and counts their writes.
+/// Opens drivers of the wrapped kind, and counts their writes.
 #[derive(Clone)]
 pub(crate) struct WriteCounter {
     inner: Arc<dyn OpenDriver>,
@@ -20,7 +20,7 @@ impl WriteCounter {
         Self { inner: Arc::new(inner), writes: Arc::default() }
     }
 
-    /// How many there were.
+    /// Returns how many writes all drivers have made.
     pub(crate) fn writes(&self) -> usize {
         self.writes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! What goes wrong below, or is held up above: drains, selectors, descriptors, slow handlers.
+//! Drains, selector faults, EMFILE, and handlers that block their loop.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -10,27 +10,29 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use waterwheel::channel::{Address, ChannelOptions, DrainOptions, Drained, EventLoop};
 use waterwheel_testkit::faulty::{DriverCall, EarlyReturns, FailTimes};
 
-use crate::handlers::CARELESS;
-use crate::line::{PATIENCE, get};
-use crate::quiet::Process;
+use crate::client_connection::{WAIT_LIMIT, get};
+use crate::handlers::UNCHECKED;
 use crate::random::SeededRng;
 use crate::reports::Cause;
-use crate::world::{Service, World};
+use crate::round_checks::ProcessUsage;
+use crate::soak_setup::{Service, SoakSetup};
 
-/// Loops are drained in the middle of conversations while others take over at the same address: what was
-/// accepted is answered.
-pub(crate) fn drain_and_replace(world: &World, _: &mut SeededRng) {
-    let can_open = world.with_descriptors();
-    let mut each = world.each();
-    let (next, _servers) = world.common.each(world.each_at.clone());
-    let last = std::mem::replace(&mut *each, next);
-    drop((each, can_open));
-    let options = DrainOptions::within(PATIENCE).shutdown(Duration::ZERO, PATIENCE);
-    let drained = last.drain(options.expect("sound options"));
-    drained.wait_timeout(PATIENCE).expect("it ends");
-    assert_eq!(drained.join().expect("it was not shut down"), Drained::Complete);
-    last.termination().wait_timeout(PATIENCE).expect("and then the loops do");
-    for at in last.children() {
+/// Drains loops while data flows, and replaces them by others at the same address: every accepted byte is answered.
+pub(crate) fn drain_and_replace(setup: &SoakSetup, _: &mut SeededRng) {
+    let can_open = setup.with_descriptors();
+    let mut current = setup.drained_group();
+    let (next, _servers) = setup.common.serve_on_each_loop(setup.drained_address.clone());
+    let old = std::mem::replace(&mut *current, next);
+    drop((current, can_open));
+    let options = DrainOptions::within(WAIT_LIMIT).shutdown(Duration::ZERO, WAIT_LIMIT);
+    let drained = old.drain(options.expect("valid options"));
+    drained.wait_timeout(WAIT_LIMIT).expect("the drain ends");
+    assert_eq!(
+        drained.join().expect("the drain was not cut short by a shutdown"),
+        Drained::Complete
+    );
+    old.termination().wait_timeout(WAIT_LIMIT).expect("the loops end after the drain");
+    for at in old.children() {
         let metrics = at.metrics();
         let left = (metrics.channels, metrics.registrations, metrics.queue_depth, metrics.timers);
         assert_eq!(
@@ -42,100 +44,103 @@ pub(crate) fn drain_and_replace(world: &World, _: &mut SeededRng) {
     }
 }
 
-/// Goes through a loop's queue until something is so.
+/// Runs tasks on the loop until the condition holds.
 #[track_caller]
-fn turn_until(at: &EventLoop, what: &str, mut holds: impl FnMut() -> bool) {
+fn run_loop_until(at: &EventLoop, what: &str, mut holds: impl FnMut() -> bool) {
     for _ in 0..1_000_000 {
         if holds() {
             return;
         }
-        get(at.submit(|| ()).expect("it runs")).expect("it was run");
+        get(at.submit(|| ()).expect("the loop accepts tasks")).expect("the task ran");
     }
-    panic!("not in time: {what}; {:?}", at.metrics());
+    panic!("timed out waiting until {what}; {:?}", at.metrics());
 }
 
-/// A selector spins, and is rebuilt.
-pub(crate) fn spin(world: &World, _: &mut SeededRng) {
-    let at = world.services.faulty.next();
+/// Makes the selector return early (spin) until the loop rebuilds it.
+pub(crate) fn spin(setup: &SoakSetup, _: &mut SeededRng) {
+    let at = setup.services.faulty.next();
     let before = at.metrics().rebuilds;
-    world.services.faults.return_early(EarlyReturns::UntilRebuild);
-    turn_until(&at, "it is rebuilt", || at.metrics().rebuilds > before);
+    setup.services.faults.return_early(EarlyReturns::UntilRebuild);
+    run_loop_until(&at, "the selector is rebuilt", || at.metrics().rebuilds > before);
 }
 
-/// Waits fail, and the driver is left alone for longer each time.
-pub(crate) fn fail_waits(world: &World, dice: &mut SeededRng) {
-    let at = world.services.faulty.next();
-    let (before, times) = (at.metrics().failed_waits, 1 + dice.below(4));
-    world.services.faults.fail(DriverCall::Wait, FailTimes::Next(times), ErrorKind::InvalidInput);
-    turn_until(&at, "they fail", || at.metrics().failed_waits >= before + times as u64);
+/// Makes the driver's waits fail, with a growing back-off between them.
+pub(crate) fn fail_waits(setup: &SoakSetup, rng: &mut SeededRng) {
+    let at = setup.services.faulty.next();
+    let (before, times) = (at.metrics().failed_waits, 1 + rng.below(4));
+    setup.services.faults.fail(DriverCall::Wait, FailTimes::Next(times), ErrorKind::InvalidInput);
+    run_loop_until(&at, "the waits have failed", || {
+        at.metrics().failed_waits >= before + times as u64
+    });
 }
 
-/// A sound selector is replaced too, if somebody wishes.
-pub(crate) fn rebuild(world: &World, dice: &mut SeededRng) {
-    let groups = [&world.services.epoll, &world.services.poll, &world.clients[0]];
-    let at = groups[dice.below(groups.len())].next();
+/// Rebuilds a working selector on request.
+pub(crate) fn rebuild(setup: &SoakSetup, rng: &mut SeededRng) {
+    let groups = [&setup.services.epoll, &setup.services.poll, &setup.clients[0]];
+    let at = groups[rng.below(groups.len())].next();
     let before = at.metrics().rebuilds;
-    let can_open = world.with_descriptors();
-    at.rebuild().expect("it runs");
-    turn_until(&at, "it is rebuilt", || at.metrics().rebuilds > before);
+    let can_open = setup.with_descriptors();
+    at.rebuild().expect("the loop accepts tasks");
+    run_loop_until(&at, "the selector is rebuilt", || at.metrics().rebuilds > before);
     drop(can_open);
 }
 
-/// There are no descriptors any more: servers that cannot accept wait, and go on when they can.
-pub(crate) fn starve(world: &World, _: &mut SeededRng) {
-    let _nobody_else = world.without_descriptors();
-    let Address::Ip(to) = &world.services.boss else { panic!("it is bound elsewhere") };
+/// Exhausts the descriptors (EMFILE): servers back off from accepting, and accept again when descriptors are free.
+pub(crate) fn exhaust_descriptors(setup: &SoakSetup, _: &mut SeededRng) {
+    let _exclusive = setup.without_descriptors();
+    let Address::Ip(to) = &setup.services.boss else { panic!("not bound to an IP address") };
     let mut sockets = [(); 10].map(|()| {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
-        Some(socket.expect("a socket"))
+        Some(socket.expect("a socket is created"))
     });
-    let reports = &world.common.reports;
+    let reports = &setup.common.reports;
     let before = reports.count(Cause::NoDescriptor);
-    let mut taken = Taken::all();
+    let mut exhaustion = DescriptorExhaustion::begin();
     let mut clients = Vec::new();
     for socket in sockets.iter_mut().filter_map(Option::take) {
-        rustix::net::connect(&socket, to).expect("the kernel has room for it");
+        rustix::net::connect(&socket, to).expect("the backlog has room");
         clients.push(TcpStream::from(socket));
-        // Somebody may have closed something just then, and the server have found a descriptor.
-        let refused = (0..GLANCES).any(|_| {
-            taken.fill();
-            reports.wait_a_little(Cause::NoDescriptor, before)
+        // Another thread may just have closed a descriptor, which the server then used.
+        let is_reported = (0..EMFILE_POLLS).any(|_| {
+            exhaustion.fill();
+            reports.wait_briefly(Cause::NoDescriptor, before)
         });
-        if refused {
+        if is_reported {
             break;
         }
     }
-    assert!(reports.count(Cause::NoDescriptor) > before, "there was always a descriptor");
-    drop(taken);
+    assert!(reports.count(Cause::NoDescriptor) > before, "accept never failed with EMFILE");
+    drop(exhaustion);
     for mut client in clients {
-        client.set_read_timeout(Some(PATIENCE)).expect("a limit");
-        client.write_all(&[CARELESS]).expect("a connection");
+        client.set_read_timeout(Some(WAIT_LIMIT)).expect("the timeout is set");
+        client.write_all(&[UNCHECKED]).expect("the connection is open");
         let mut answer = [0];
-        client.read_exact(&mut answer).expect("it is served in the end");
-        assert_eq!(answer, [CARELESS]);
+        client.read_exact(&mut answer).expect("the connection is served after the exhaustion");
+        assert_eq!(answer, [UNCHECKED]);
     }
 }
 
-/// So often it is looked whether a server has found no descriptor: for longer than one waits that has not.
-const GLANCES: usize = 150;
+/// Polls for a report of EMFILE, 10 ms each: together longer than the back-off of an accept that has failed.
+const EMFILE_POLLS: usize = 150;
 
-/// All descriptors of the process: those that are there, up to a limit that is as low as goes, and nothing
-/// but our own below it.
-struct Taken {
-    before: Rlimit,
+/// Uses up all descriptors: lowers RLIMIT_NOFILE to the number of open ones, and fills the gaps below it with
+/// duplicates.
+struct DescriptorExhaustion {
+    limit_before: Rlimit,
     fillers: Vec<OwnedFd>,
 }
 
-impl Taken {
-    fn all() -> Self {
-        let before = getrlimit(Resource::Nofile);
-        // Not lower: poll refuses to watch more than this.
-        let limit = Rlimit { current: Some(Process::now().files as u64), ..before };
+impl DescriptorExhaustion {
+    fn begin() -> Self {
+        let limit_before = getrlimit(Resource::Nofile);
+        // Not lower: poll(2) fails with EINVAL for more descriptors than this limit.
+        let limit = Rlimit { current: Some(ProcessUsage::now().files as u64), ..limit_before };
         let filler = rustix::net::socket(AddressFamily::UNIX, SocketType::DGRAM, None);
-        let mut taken = Self { before, fillers: vec![filler.expect("a socket")] };
-        setrlimit(Resource::Nofile, limit).expect("it may be lowered");
-        taken.fill();
-        taken
+        let mut exhaustion =
+            Self { limit_before, fillers: vec![filler.expect("a socket is created")] };
+        setrlimit(Resource::Nofile, limit).expect("RLIMIT_NOFILE can be lowered");
+        exhaustion.fill();
+        exhaustion
     }
 
     fn fill(&mut self) {
@@ -145,22 +150,22 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for DescriptorExhaustion {
     fn drop(&mut self) {
-        setrlimit(Resource::Nofile, self.before).expect("it may be raised to what it was");
+        setrlimit(Resource::Nofile, self.limit_before).expect("RLIMIT_NOFILE can be restored");
     }
 }
 
-/// A handler holds its loop, and is named while it does.
-pub(crate) fn hold_a_loop(world: &World, dice: &mut SeededRng) {
-    let clients = world.bootstrap(Service::Boss, dice);
-    let to = world.services.held.clone();
-    let Some(line) = world.connect_by(clients, to, ChannelOptions::default()) else { return };
-    let before = world.common.reports.count(Cause::Held);
-    let question = dice.bytes(10);
-    line.channel.send(question.clone());
-    let (answer, _) = line.hear(question.len());
+/// A handler blocks its loop, and the watchdog names the handler while it does.
+pub(crate) fn block_a_loop(setup: &SoakSetup, rng: &mut SeededRng) {
+    let clients = setup.bootstrap(Service::Boss, rng);
+    let to = setup.services.held.clone();
+    let Some(connection) = setup.connect_by(clients, to, ChannelOptions::default()) else { return };
+    let before = setup.common.reports.count(Cause::SlowHandler);
+    let question = rng.bytes(10);
+    connection.channel.send(question.clone());
+    let (answer, _) = connection.receive(question.len());
     assert_eq!(answer, question);
-    assert!(world.common.reports.count(Cause::Held) > before);
-    line.close();
+    assert!(setup.common.reports.count(Cause::SlowHandler) > before);
+    connection.close();
 }

@@ -13,49 +13,48 @@ use waterwheel::channel::{
 use waterwheel::executor::Error;
 use waterwheel_testkit::loop_suite::panic_quietly;
 
-use crate::ledger::Ledger;
-use crate::reports::{Cause, Reports};
+use crate::byte_counts::ByteCounts;
+use crate::reports::{Cause, ReportCounts};
 
-/// The first byte of a client that listens until the end. What others send is answered too, but is in no
-/// ledger.
-pub(crate) const CAREFUL: u8 = b'c';
+/// First byte of a client that receives until the end. Only its bytes are counted; other clients are served too.
+pub(crate) const CHECKED: u8 = b'c';
 
-/// The first byte of a client that may break off.
-pub(crate) const CARELESS: u8 = b'x';
+/// First byte of a client that may close or reset the connection at any time.
+pub(crate) const UNCHECKED: u8 = b'x';
 
-/// Sends back what it gets, reads no more than it gets rid of, and ends when its peer does.
+/// Echoes bytes, stops reading while its channel is unwritable, and shuts down its output when the peer does.
 ///
-/// When its loop drains it sends what it has, says that this was all, and stays until the peer goes: one that
-/// closed a connection with something unread would reset it, and take back answers that are under way.
+/// When its loop drains, the handler flushes, shuts down its output and holds the channel open until the peer closes: a
+/// close with unread input would send RST, and the peer would lose echoed bytes that are under way.
 pub(crate) struct Echo {
-    ledger: Arc<Ledger>,
-    careful: Option<bool>,
-    leaving: Option<Hold>,
+    byte_counts: Arc<ByteCounts>,
+    is_checked: Option<bool>,
+    drain_hold: Option<Hold>,
 }
 
 impl Echo {
-    pub(crate) fn new(ledger: &Arc<Ledger>) -> Self {
-        Self { ledger: ledger.clone(), careful: None, leaving: None }
+    pub(crate) fn new(byte_counts: &Arc<ByteCounts>) -> Self {
+        Self { byte_counts: byte_counts.clone(), is_checked: None, drain_hold: None }
     }
 }
 
 impl Handler for Echo {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let bytes = msg.into_bytes().expect("bytes are sent here");
-        if self.leaving.is_some() {
-            return Ok(()); // It was told so.
+        let bytes = msg.into_bytes().expect("the message is bytes");
+        if self.drain_hold.is_some() {
+            return Ok(()); // The output is shut down, so the client knows that this is not answered.
         }
-        let careful = *self.careful.get_or_insert_with(|| bytes[0] == CAREFUL);
-        let (len, ledger) = (bytes.len(), self.ledger.clone());
-        if careful {
-            ledger.accepted(len);
+        let is_checked = *self.is_checked.get_or_insert_with(|| bytes[0] == CHECKED);
+        let (len, byte_counts) = (bytes.len(), self.byte_counts.clone());
+        if is_checked {
+            byte_counts.add_accepted(len);
         }
         ctx.write_then(bytes, move |written| {
-            if careful && written.is_ok() {
-                ledger.answered(len);
+            if is_checked && written.is_ok() {
+                byte_counts.add_answered(len);
             }
         });
-        self.ledger.pending(ctx.channel().pending_bytes());
+        self.byte_counts.record_pending(ctx.channel().pending_bytes());
         Ok(())
     }
 
@@ -71,7 +70,7 @@ impl Handler for Echo {
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.is::<Draining>() {
-            self.leaving = Some(ctx.hold());
+            self.drain_hold = Some(ctx.hold());
             ctx.shutdown_output();
         } else if event.get::<HalfClosed>() == Some(&HalfClosed::Input) {
             ctx.shutdown_output();
@@ -80,23 +79,23 @@ impl Handler for Echo {
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, _: Error) -> HandlerResult {
-        ctx.close(); // A peer may go as it likes.
+        ctx.close(); // Resets by the peer are expected.
         Ok(())
     }
 }
 
-/// Sends back what it gets, from another executor.
-pub(crate) struct Far(pub(crate) Arc<Ledger>);
+/// Echoes bytes from another executor (offloaded handler).
+pub(crate) struct OffloadedEcho(pub(crate) Arc<ByteCounts>);
 
-impl RemoteHandler for Far {
+impl RemoteHandler for OffloadedEcho {
     fn on_read(&mut self, ctx: &RemoteCtx, msg: Msg) -> HandlerResult {
         let len = msg.size_hint();
-        self.0.accepted(len);
-        let ledger = self.0.clone();
+        self.0.add_accepted(len);
+        let byte_counts = self.0.clone();
         let mut written = ctx.write_future(msg);
         written.add_listener(move |written| {
             if written.is_ok() {
-                ledger.answered(len);
+                byte_counts.add_answered(len);
             }
         });
         ctx.flush();
@@ -111,10 +110,10 @@ impl RemoteHandler for Far {
     }
 }
 
-/// Sends a file, and that was all.
-pub(crate) struct SendFile(pub(crate) Arc<File>);
+/// Sends a file, then shuts down the output.
+pub(crate) struct FileSender(pub(crate) Arc<File>);
 
-impl Handler for SendFile {
+impl Handler for FileSender {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.write_and_flush(FileRegion::whole(self.0.clone())?);
         ctx.shutdown_output();
@@ -122,15 +121,15 @@ impl Handler for SendFile {
     }
 }
 
-/// Reads nothing at first, then everything, and tells at the end how much that was.
-pub(crate) struct Sink(pub(crate) u64);
+/// Starts to read after [`READ_DELAY`], and answers the end of the stream with the number of bytes read.
+pub(crate) struct SlowSink(pub(crate) u64);
 
-/// So long it does not read.
-const RELUCTANCE: Duration = Duration::from_millis(20);
+/// Time before [`SlowSink`] starts to read.
+const READ_DELAY: Duration = Duration::from_millis(20);
 
-impl Handler for Sink {
+impl Handler for SlowSink {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        ctx.schedule(RELUCTANCE, 0);
+        ctx.schedule(READ_DELAY, 0);
         Ok(())
     }
 
@@ -153,63 +152,63 @@ impl Handler for Sink {
     }
 }
 
-/// Writes as long as there is room, to whoever listens or not, and tells when it is closed.
-pub(crate) struct ReportThrottle {
-    pub(crate) ledger: Arc<Ledger>,
+/// Writes whenever its channel is writable, and sends a message when the channel is closed.
+pub(crate) struct FloodWriter {
+    pub(crate) byte_counts: Arc<ByteCounts>,
     pub(crate) closed: Sender<()>,
 }
 
-impl ReportThrottle {
-    fn pour(&self, ctx: &Ctx<'_>) {
+impl FloodWriter {
+    fn fill_outbound(&self, ctx: &Ctx<'_>) {
         while ctx.is_writable() {
             ctx.write(Bytes::from_static(&[7; 8 * 1024]));
             ctx.flush();
         }
-        self.ledger.pending(ctx.channel().pending_bytes());
+        self.byte_counts.record_pending(ctx.channel().pending_bytes());
     }
 }
 
-impl Handler for ReportThrottle {
+impl Handler for FloodWriter {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.pour(ctx);
+        self.fill_outbound(ctx);
         Ok(())
     }
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.pour(ctx);
+        self.fill_outbound(ctx);
         Ok(())
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        let _ = self.closed.send(()); // The world may be at its end.
+        let _ = self.closed.send(()); // The receiver is gone at the end of the run.
         Ok(())
     }
 }
 
-/// Panics.
-pub(crate) struct Fragile;
+/// Panics at the first read.
+pub(crate) struct PanickingHandler;
 
-impl Handler for Fragile {
+impl Handler for PanickingHandler {
     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
         panic_quietly("on purpose");
     }
 }
 
-/// Holds its loop until the watchdog has told of it, then sends back what it got.
-pub(crate) struct Slow(pub(crate) Arc<Reports>);
+/// Blocks its loop until the watchdog has reported it, then echoes the message.
+pub(crate) struct LoopBlocker(pub(crate) Arc<ReportCounts>);
 
-impl Handler for Slow {
+impl Handler for LoopBlocker {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.wait_beyond(Cause::Held, self.0.count(Cause::Held));
+        self.0.wait_for_more(Cause::SlowHandler, self.0.count(Cause::SlowHandler));
         ctx.write_and_flush(msg);
         Ok(())
     }
 }
 
-/// Answers every datagram with its own bytes, backwards.
-pub(crate) struct Backwards;
+/// Answers every datagram with its own bytes in reverse order.
+pub(crate) struct ReversingResponder;
 
-impl InboundHandler for Backwards {
+impl InboundHandler for ReversingResponder {
     type In = Datagram;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, question: Datagram) -> HandlerResult {
@@ -219,13 +218,13 @@ impl InboundHandler for Backwards {
         Ok(())
     }
 
-    /// Who has asked may be gone.
+    /// Ignores errors: the sender's socket may be closed (ECONNREFUSED).
     fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
         Ok(())
     }
 }
 
-/// Passes everything on, and may be anywhere.
-pub(crate) struct Pass;
+/// Forwards every event.
+pub(crate) struct PassThrough;
 
-impl Handler for Pass {}
+impl Handler for PassThrough {}

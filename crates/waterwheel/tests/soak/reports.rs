@@ -1,4 +1,4 @@
-//! What the loops report: what was caused is counted, anything else fails the test.
+//! Reports of the loops: those that scenarios cause are counted, any other fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,52 +6,52 @@ use std::time::Duration;
 
 use waterwheel::executor::{Fault, Report, Reporter};
 
-use crate::line::PATIENCE;
+use crate::client_connection::WAIT_LIMIT;
 
-/// What a scene causes to be reported.
+/// The cause of an expected report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Cause {
     /// A handler panicked.
     Panic,
-    /// There was no descriptor for a connection, or for a new selector.
+    /// EMFILE: there was no descriptor for a connection or a new selector.
     NoDescriptor,
     /// A wait failed.
     FailedWait,
     /// The selector was rebuilt.
     Rebuilt,
-    /// The handler that holds its loop on purpose.
-    Held,
+    /// A handler blocked its loop on purpose.
+    SlowHandler,
     /// A connection was accepted by a loop that drains.
     Draining,
 }
 
-/// Collects reports. Loops write, scenes wait.
+/// Counts reports by cause. Loops add reports, scenarios wait for them.
 #[derive(Default)]
-pub(crate) struct Reports {
-    state: Mutex<State>,
+pub(crate) struct ReportCounts {
+    state: Mutex<ReportState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ReportState {
     caused: BTreeMap<Cause, u64>,
     unexpected: Vec<String>,
 }
 
-impl Reports {
-    /// How often this was reported.
+impl ReportCounts {
+    /// Returns how many reports had this cause.
     pub(crate) fn count(&self, cause: Cause) -> u64 {
         self.lock().count(cause)
     }
 
-    /// Waits until this was reported more often than that.
+    /// Waits until more than `count` reports had this cause.
     #[track_caller]
-    pub(crate) fn wait_beyond(&self, cause: Cause, count: u64) {
-        assert!(self.wait(cause, count, PATIENCE), "{cause:?} was not reported");
+    pub(crate) fn wait_for_more(&self, cause: Cause, count: u64) {
+        assert!(self.wait(cause, count, WAIT_LIMIT), "{cause:?} was not reported");
     }
 
-    /// Whether this was reported more often than that, a hundredth of a second from now at the latest.
-    pub(crate) fn wait_a_little(&self, cause: Cause, count: u64) -> bool {
+    /// Waits at most 10 ms, and returns true if more than `count` reports had this cause.
+    pub(crate) fn wait_briefly(&self, cause: Cause, count: u64) -> bool {
         self.wait(cause, count, Duration::from_millis(10))
     }
 
@@ -72,21 +72,21 @@ impl Reports {
         format!("{:?}", self.lock().caused)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReportState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl ReportState {
     fn count(&self, cause: Cause) -> u64 {
         self.caused.get(&cause).copied().unwrap_or(0)
     }
 }
 
-impl Reporter for Reports {
+impl Reporter for ReportCounts {
     fn report(&self, report: &Report<'_>) {
         let mut state = self.lock();
-        match cause(report) {
+        match expected_cause(report) {
             Some(cause) => *state.caused.entry(cause).or_default() += 1,
             None => state.unexpected.push(format!("{}: {}", report.executor, report.fault)),
         }
@@ -95,15 +95,15 @@ impl Reporter for Reports {
     }
 }
 
-/// What it was caused by, if it was on purpose.
-fn cause(report: &Report<'_>) -> Option<Cause> {
+/// Returns the cause of a report that a scenario provokes on purpose.
+fn expected_cause(report: &Report<'_>) -> Option<Cause> {
     let text = report.fault.to_string();
     let faulty = report.executor.starts_with("faulty");
     match &report.fault {
         Fault::Panicked { message, .. } => message.contains("on purpose").then_some(Cause::Panic),
         Fault::Slow(work) => {
-            let place = work.activity.call_site.as_ref()?;
-            (&*place.name == "slow").then_some(Cause::Held)
+            let call_site = work.activity.call_site.as_ref()?;
+            (&*call_site.name == "slow").then_some(Cause::SlowHandler)
         }
         Fault::Unhandled(_) | Fault::Driver(_) if text.contains("Too many open files") => {
             Some(Cause::NoDescriptor)

@@ -1,4 +1,4 @@
-//! The servers, and the groups of loops they live on.
+//! The servers, and the groups of loops they run on.
 
 use std::fs::File;
 use std::sync::mpsc::{Receiver, channel};
@@ -18,59 +18,65 @@ use waterwheel::handlers::{IdleHandler, IdleKind};
 use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Udp, Unix};
 use waterwheel_testkit::faulty::{Faults, Faulty};
 
-use crate::handlers::{Backwards, Echo, Far, Fragile, ReportThrottle, SendFile, Sink, Slow};
-use crate::ledger::Ledger;
-use crate::line::get;
-use crate::reports::Reports;
+use crate::byte_counts::ByteCounts;
+use crate::client_connection::get;
+use crate::handlers::{
+    Echo, FileSender, FloodWriter, LoopBlocker, OffloadedEcho, PanickingHandler,
+    ReversingResponder, SlowSink,
+};
+use crate::reports::ReportCounts;
 
-/// What waits to be written to a client of an echo may never be more. At 32 KiB it stops to read; a round is
-/// four reads of 4 KiB.
+/// Hard cap on the pending bytes of an echo server's channel. The channel stops reading at the high-water mark of
+/// 32 KiB; a round of four reads of 4 KiB adds at most 16 KiB.
 pub(crate) const CAP: usize = 64 * 1024;
 
-/// A loop may be held for so long: a busy machine's own pauses are shorter.
-pub(crate) const SLOW: Duration = Duration::from_secs(1);
+/// The watchdog's limit: longer than the pauses of a busy machine.
+pub(crate) const WATCHDOG_LIMIT: Duration = Duration::from_secs(1);
 
-/// Who never reads is closed after this time.
-const IDLE: Duration = Duration::from_millis(200);
+/// Time after which a channel whose peer never reads is closed.
+const WRITER_IDLE: Duration = Duration::from_millis(200);
 
-/// With a thread for each of its channels it is the smallest.
-const BLOCKING: usize = 64;
+/// Maximum number of channels, and so of threads, of the group with a loop for each channel.
+const MAX_BLOCKING_CHANNELS: usize = 64;
 
-/// What all groups are built with.
-pub(crate) struct Common {
-    pub(crate) reports: Arc<Reports>,
+/// The reporter, watchdog and counts that all groups share.
+pub(crate) struct GroupSetup {
+    pub(crate) reports: Arc<ReportCounts>,
     pub(crate) watchdog: Watchdog,
-    pub(crate) ledger: Arc<Ledger>,
+    pub(crate) byte_counts: Arc<ByteCounts>,
 }
 
-impl Common {
+impl GroupSetup {
     pub(crate) fn new() -> Self {
-        let watchdog = Watchdog::builder().limit(SLOW).build().expect("a sound limit");
-        Self { reports: Arc::default(), watchdog, ledger: Arc::default() }
+        let watchdog = Watchdog::builder().limit(WATCHDOG_LIMIT).build().expect("a valid limit");
+        Self { reports: Arc::default(), watchdog, byte_counts: Arc::default() }
     }
 
-    /// Builds a group, and starts its loops.
+    /// Builds a group, and waits until its loops run.
     pub(crate) fn group(&self, name: &str, builder: EventLoopGroupBuilder) -> EventLoopGroup {
         let group = builder.name(name).reporter(self.reports.clone()).watchdog(&self.watchdog);
-        let group = group.build().expect("a group");
+        let group = group.build().expect("the group is built");
         for at in group.children() {
-            get(at.submit(|| ()).expect("it runs")).expect("it was run");
+            get(at.submit(|| ()).expect("the loop accepts tasks")).expect("the task ran");
         }
         group
     }
 
-    /// Two loops with a server each, at the same address.
-    pub(crate) fn each(&self, to: impl Into<AddressSpec>) -> (EventLoopGroup, Servers) {
-        let group = self.group("each", EventLoopGroup::builder(Epoll).threads(2));
+    /// Builds a group of two loops, and binds an echo server on each at the same address (SO_REUSEPORT).
+    pub(crate) fn serve_on_each_loop(
+        &self,
+        to: impl Into<AddressSpec>,
+    ) -> (EventLoopGroup, Servers) {
+        let group = self.group("drained", EventLoopGroup::builder(Epoll).threads(2));
         let servers = get(self.echo(ServerBootstrap::new(&group, Tcp)).bind_on_each_loop(to));
-        (group, servers.expect("servers"))
+        (group, servers.expect("the servers are bound"))
     }
 
-    /// An echo that never has more than [`CAP`] waiting for a client.
+    /// Sets an echo server's options and handler: at most [`CAP`] bytes are pending for a client.
     pub(crate) fn echo(&self, server: ServerBootstrap) -> ServerBootstrap {
-        let ledger = self.ledger.clone();
+        let byte_counts = self.byte_counts.clone();
         server.child_options(echo_options()).child_initialiser(move |edit| {
-            Ok(edit.add_last("echo", Echo::new(&ledger)).map(drop)?)
+            Ok(edit.add_last("echo", Echo::new(&byte_counts)).map(drop)?)
         })
     }
 }
@@ -78,15 +84,15 @@ impl Common {
 fn echo_options() -> ChannelOptions {
     let marks = WaterMarks::new(CAP / 4, CAP / 2).and_then(|marks| marks.with_hard_cap(CAP));
     ChannelOptions {
-        water_marks: marks.expect("sound marks"),
-        receive_sizes: ReceiveSizes::new(64, 2048, 4096).expect("sound sizes"),
+        water_marks: marks.expect("valid water marks"),
+        receive_sizes: ReceiveSizes::new(64, 2048, 4096).expect("valid sizes"),
         reads_per_round: 4,
         allow_half_closure: true,
         ..ChannelOptions::default()
     }
 }
 
-/// The servers that stay all the time, with their groups.
+/// The servers that run until the end, with their groups.
 pub(crate) struct Services {
     pub(crate) epoll: EventLoopGroup,
     pub(crate) poll: EventLoopGroup,
@@ -94,8 +100,8 @@ pub(crate) struct Services {
     pub(crate) faulty: EventLoopGroup,
     pub(crate) slow: EventLoopGroup,
     pub(crate) faults: Faults,
-    /// For offloaded handlers.
-    pub(crate) far: EventExecutorGroup,
+    /// Executors of offloaded handlers.
+    pub(crate) offload_group: EventExecutorGroup,
     pub(crate) boss: Address,
     pub(crate) unix: Address,
     pub(crate) local: Address,
@@ -108,33 +114,33 @@ pub(crate) struct Services {
     pub(crate) fragile: Address,
     pub(crate) held: Address,
     pub(crate) datagrams: Address,
-    /// A message for each connection of the flood that was closed.
-    pub(crate) flooded: Mutex<Receiver<()>>,
-    /// How many channels there are when all is quiet.
+    /// Receives a message for each closed connection of the flood server.
+    pub(crate) flood_closed: Mutex<Receiver<()>>,
+    /// Number of channels of these servers without any client.
     pub(crate) channels: usize,
 }
 
 impl Services {
-    pub(crate) fn new(common: &Common, file: File) -> Self {
+    pub(crate) fn new(common: &GroupSetup, file: File) -> Self {
         let epoll = EventLoopGroup::builder(Epoll).threads(2);
         let epoll = common.group("epoll", epoll.chooser(LeastLoaded::default()));
         let poll = EventLoopGroup::builder(Poll).threads(2);
         let poll = common.group("poll", poll.chooser(ByKey::default()));
-        let blocking = EventLoopGroup::per_channel(Blocking).max_channels(BLOCKING);
+        let blocking = EventLoopGroup::per_channel(Blocking).max_channels(MAX_BLOCKING_CHANNELS);
         let blocking = common.group("blocking", blocking);
         let faulty = Faulty::new(Epoll);
         let faults = faulty.faults();
         let faulty = common.group("faulty", EventLoopGroup::builder(faulty).threads(1));
         let slow = common.group("slow", EventLoopGroup::builder(Epoll).threads(1));
-        let far = EventExecutorGroup::builder()
+        let offload_group = EventExecutorGroup::builder()
             .threads(2)
-            .name("far")
+            .name("offload")
             .reporter(common.reports.clone())
             .watchdog(&common.watchdog)
             .build()
-            .expect("executors");
-        for executor in far.children() {
-            get(executor.submit(|| ()).expect("it runs")).expect("it was run");
+            .expect("the executors are built");
+        for executor in offload_group.children() {
+            get(executor.submit(|| ()).expect("the loop accepts tasks")).expect("the task ran");
         }
 
         let tcp = |group| ServerBootstrap::new(group, Tcp);
@@ -146,11 +152,14 @@ impl Services {
         let local = address(local.bind(Address::local("soak")));
         let per_channel = echo(tcp(&blocking));
         let faulted = echo(tcp(&faulty));
-        let remote = (far.clone(), common.ledger.clone());
+        let remote = (offload_group.clone(), common.byte_counts.clone());
         let unbounded = ChannelOptions { water_marks: WaterMarks::default(), ..echo_options() };
         let offloaded = serve(tcp(&epoll), unbounded, move |edit| {
-            let (far, ledger) = remote.clone();
-            edit.add_last("far", Offloaded::new(&far, move || Far(ledger)))?;
+            let (offload_group, byte_counts) = remote.clone();
+            edit.add_last(
+                "offloaded",
+                Offloaded::new(&offload_group, move || OffloadedEcho(byte_counts)),
+            )?;
             Ok(())
         });
         let file = Arc::new(file);
@@ -159,34 +168,34 @@ impl Services {
             _ => 0,
         });
         let files = serve(by_peer, echo_options(), move |edit| {
-            edit.add_last("file", SendFile(file.clone()))?;
+            edit.add_last("file", FileSender(file.clone()))?;
             Ok(())
         });
-        let deaf = ChannelOptions { auto_read: false, ..echo_options() };
-        let sink = serve(tcp(&epoll), deaf, |edit| {
-            edit.add_last("sink", Sink(0))?;
+        let without_auto_read = ChannelOptions { auto_read: false, ..echo_options() };
+        let sink = serve(tcp(&epoll), without_auto_read, |edit| {
+            edit.add_last("sink", SlowSink(0))?;
             Ok(())
         });
-        let (ledger, (closed, flooded)) = (common.ledger.clone(), channel());
-        let idle = IdleHandler::builder().writer(IDLE).close_on(IdleKind::Writer).build();
-        let idle = idle.expect("a sound limit");
+        let (byte_counts, (closed, flood_closed)) = (common.byte_counts.clone(), channel());
+        let idle = IdleHandler::builder().writer(WRITER_IDLE).close_on(IdleKind::Writer).build();
+        let idle = idle.expect("a valid limit");
         let flood = serve(tcp(&poll), echo_options(), move |edit| {
             edit.add_last("idle", idle.clone())?;
-            let flood = ReportThrottle { ledger: ledger.clone(), closed: closed.clone() };
+            let flood = FloodWriter { byte_counts: byte_counts.clone(), closed: closed.clone() };
             edit.add_last("flood", flood)?;
             Ok(())
         });
         let fragile = serve(tcp(&epoll), echo_options(), |edit| {
-            edit.add_last("fragile", Fragile)?;
+            edit.add_last("panicking", PanickingHandler)?;
             Ok(())
         });
         let reports = common.reports.clone();
         let held = serve(tcp(&slow), ChannelOptions::default(), move |edit| {
-            edit.add_last("slow", Slow(reports.clone()))?;
+            edit.add_last("slow", LoopBlocker(reports.clone()))?;
             Ok(())
         });
         let datagrams = Bootstrap::new(&poll, Udp)
-            .initialiser(|edit| Ok(edit.add_last("backwards", In(Backwards)).map(drop)?));
+            .initialiser(|edit| Ok(edit.add_last("reverse", In(ReversingResponder)).map(drop)?));
         let datagrams = address(datagrams.bind("127.0.0.1:0"));
         Self {
             epoll,
@@ -195,7 +204,7 @@ impl Services {
             faulty,
             slow,
             faults,
-            far,
+            offload_group,
             boss,
             unix,
             local,
@@ -208,7 +217,7 @@ impl Services {
             fragile,
             held,
             datagrams,
-            flooded: Mutex::new(flooded),
+            flood_closed: Mutex::new(flood_closed),
             channels: 12,
         }
     }
@@ -228,6 +237,6 @@ fn serve(
 }
 
 fn address(bound: PromiseFuture<Channel>) -> Address {
-    let channel = get(bound).expect("it is bound");
-    channel.local_address().expect("it is bound")
+    let channel = get(bound).expect("the channel is bound");
+    channel.local_address().expect("the channel is bound")
 }

@@ -1,4 +1,4 @@
-//! Peers that do not read: what waits stays bounded (C07), also on a server that does not look (K14).
+//! Peers that do not read: pending bytes stay bounded (C07), also on a server that ignores writability (K14).
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -9,18 +9,18 @@ use waterwheel::channel::{
 
 use crate::cell::Cell;
 use crate::random::SeededRng;
-use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, get, until};
+use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, get, wait_until};
 
 const BLOCK: usize = 8 * 1024;
 
-fn deaf() -> ChannelOptions {
+fn without_auto_read() -> ChannelOptions {
     ChannelOptions { auto_read: false, ..ChannelOptions::default() }
 }
 
-/// Writes as long as there is room.
-struct ReportThrottle;
+/// Writes whenever the channel is writable.
+struct FloodWriter;
 
-impl ReportThrottle {
+impl FloodWriter {
     fn write(ctx: &Ctx<'_>) {
         while ctx.is_writable() {
             ctx.write(Bytes::from_static(&[7; BLOCK]));
@@ -29,7 +29,7 @@ impl ReportThrottle {
     }
 }
 
-impl Handler for ReportThrottle {
+impl Handler for FloodWriter {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         Self::write(ctx);
         Ok(())
@@ -41,54 +41,56 @@ impl Handler for ReportThrottle {
     }
 }
 
-pub(crate) fn c07_a_peer_that_never_reads_leaves_memory_at_the_mark(cell: &Cell) {
+pub(crate) fn c07_pending_bytes_for_a_peer_that_never_reads_stay_at_the_high_water_mark(
+    cell: &Cell,
+) {
     let test_bed = TestBed::new(cell, 1);
-    let (server, mut ear) = test_bed.tapped(deaf());
+    let (server, mut events) = test_bed.tapped(without_auto_read());
     let marks = WaterMarks::new(32 * 1024, 64 * 1024).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let client = cell
         .client(&test_bed.group)
         .options(options)
-        .initialiser(|edit| Ok(edit.add_last("flood", ReportThrottle).map(drop)?))
+        .initialiser(|edit| Ok(edit.add_last("flood", FloodWriter).map(drop)?))
         .connect(server.local_address().unwrap());
     let client = get(client).unwrap();
-    let child = ear.channel();
-    // The kernel takes some too: until it does not, for a while.
+    let child = events.channel();
+    // The kernel's buffers fill too: the channel stays unwritable for 500 polls when they are full.
     let mut full = 0;
-    until("there is no room anywhere", || {
+    wait_until("all buffers are full", || {
         get(client.with_pipeline(|_| ())).unwrap();
         assert!(client.pending_bytes() <= marks.high() + BLOCK, "{}", client.pending_bytes());
         full = if client.is_writable() { 0 } else { full + 1 };
         full == 500
     });
-    // When somebody reads it goes on.
+    // Writing continues when the peer reads.
     let written = client.event_loop().metrics().bytes_written;
     child.set_auto_read(true);
-    until("it goes on", || client.event_loop().metrics().bytes_written > written);
+    wait_until("writing continues", || client.event_loop().metrics().bytes_written > written);
     assert!(client.pending_bytes() <= marks.high() + BLOCK, "{}", client.pending_bytes());
     get(client.close()).unwrap();
 }
 
-pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) {
+pub(crate) fn c07_writes_beyond_the_hard_cap_fail_and_the_others_arrive(cell: &Cell) {
     const CAP: usize = 128 * 1024;
     let test_bed = TestBed::new(cell, 2);
-    let (server, mut ear) = test_bed.tapped(deaf());
+    let (server, mut events) = test_bed.tapped(without_auto_read());
     let marks = WaterMarks::new(BLOCK, 2 * BLOCK).unwrap().with_hard_cap(CAP).unwrap();
     let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
     let (client, _) = test_bed.client_with(&server, options);
-    let child = ear.channel();
+    let child = events.channel();
     let (mut accepted, mut written, mut refused) = (Vec::new(), 0, 0);
-    until("enough is refused", || {
+    wait_until("500 writes are refused", || {
         let mut write = client.write_and_flush(Bytes::from_static(&[7; BLOCK]));
-        // One that is just being taken by the loop may be write_counter by neither side for a moment, and let
-        // another one in: that is refused on the loop.
+        // A write that the loop is just taking from its queue may be counted by neither side for a moment, which lets
+        // another one in: the loop refuses that one.
         let pending = client.pending_bytes();
         assert!(pending <= CAP + BLOCK, "{pending}");
         match write.try_take() {
             Some(Err(error)) => {
                 assert!(error.to_string().contains("131072"), "{error}");
                 refused += 1;
-                // So that it is the peer that is in the way, and not what is under way to the loop.
+                // The loop takes the queued writes, so that the next refusal is due to the peer and not to its queue.
                 get(client.with_pipeline(|_| ())).unwrap();
             }
             Some(Ok(())) => written += 1,
@@ -99,16 +101,16 @@ pub(crate) fn c07_beyond_the_cap_writes_fail_and_the_others_arrive(cell: &Cell) 
     assert!(client.is_open() && !client.is_writable());
     child.set_auto_read(true);
     for write in accepted {
-        // What was under way to the loop may still have been refused there.
+        // The loop may still have refused a write that was queued for it.
         written += usize::from(get(write).is_ok());
     }
-    ear.bytes(written * BLOCK);
-    until("it is writable again", || client.is_writable());
+    events.bytes(written * BLOCK);
+    wait_until("the client is writable again", || client.is_writable());
     get(client.close()).unwrap();
-    assert_eq!(ear.rest().len(), 0, "those that failed did not arrive");
+    assert_eq!(events.rest().len(), 0, "refused writes must not arrive");
 }
 
-/// An echo server that never asks whether its connections are writable, and the connections it accepts.
+/// Binds an echo server that ignores writability, and returns it with the channels it accepts.
 fn echo(test_bed: &TestBed<'_>, options: ChannelOptions) -> (Channel, Receiver<Channel>) {
     struct Accepted(std::sync::mpsc::Sender<Channel>);
 
@@ -120,61 +122,65 @@ fn echo(test_bed: &TestBed<'_>, options: ChannelOptions) -> (Channel, Receiver<C
         }
     }
 
-    let (tell, told) = channel();
+    let (sender, accepted) = channel();
     let server = test_bed.serve(options, move |edit| {
-        edit.add_last("accepted", Accepted(tell.clone()))?;
+        edit.add_last("accepted", Accepted(sender.clone()))?;
         edit.add_last("echo", Echo).map(drop)
     });
-    (server, told)
+    (server, accepted)
 }
 
-/// More than the buffers of all kernels on the way have room for.
-const MUCH: usize = 32 << 20;
+/// Total bytes to send: more than all kernel buffers on the way hold.
+const TOTAL: usize = 32 << 20;
 
-pub(crate) fn k14_a_server_that_ignores_writability_holds_no_more_than_its_mark(cell: &Cell) {
+pub(crate) fn k14_a_server_that_ignores_writability_holds_no_more_than_its_high_water_mark(
+    cell: &Cell,
+) {
     let test_bed = TestBed::new(cell, 2);
     let (server, children) = echo(&test_bed, ChannelOptions::default());
-    let (client, mut ear) = test_bed.client_with(&server, deaf());
+    let (client, mut events) = test_bed.client_with(&server, without_auto_read());
     let child = children.recv_timeout(WAIT_LIMIT).unwrap();
     let data = SeededRng::new().bytes(BLOCK);
-    for _ in 0..MUCH / data.len() {
+    for _ in 0..TOTAL / data.len() {
         client.send(data.clone());
     }
-    // Beyond the high mark by what one read may bring.
-    let most = ChannelOptions::default().water_marks.high() + 64 * 1024;
+    // One read may exceed the high-water mark.
+    let limit = ChannelOptions::default().water_marks.high() + 64 * 1024;
     let mut full = 0;
-    until("the server is held back", || {
+    wait_until("the server stops reading", || {
         get(child.with_pipeline(|_| ())).unwrap();
         get(client.with_pipeline(|_| ())).unwrap();
-        assert!(child.pending_bytes() <= most, "{} bytes are pending", child.pending_bytes());
+        assert!(child.pending_bytes() <= limit, "{} bytes are pending", child.pending_bytes());
         full = if child.is_writable() || client.is_writable() { 0 } else { full + 1 };
         full == 500
     });
-    // The client was never paused: it can read, and then everything arrives.
+    // The client itself was never paused: it can read, and then everything arrives.
     client.set_auto_read(true);
-    for _ in 0..MUCH / data.len() {
-        assert!(ear.bytes(data.len()) == data, "what came back is not what was sent");
-        assert!(child.pending_bytes() <= most, "{} bytes are pending", child.pending_bytes());
+    for _ in 0..TOTAL / data.len() {
+        assert!(events.bytes(data.len()) == data, "the echoed bytes differ from the sent bytes");
+        assert!(child.pending_bytes() <= limit, "{} bytes are pending", child.pending_bytes());
     }
     get(client.close()).unwrap();
 }
 
-pub(crate) fn k14_a_server_that_is_told_not_to_pause_reads_on(cell: &Cell) {
+pub(crate) fn k14_a_server_with_pause_reads_never_keeps_reading(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
     let never = PauseReads::Never;
     let options = ChannelOptions { pause_reads_while_unwritable: never, ..Default::default() };
     let (server, children) = echo(&test_bed, options);
-    let (client, mut ear) = test_bed.client_with(&server, deaf());
+    let (client, mut events) = test_bed.client_with(&server, without_auto_read());
     let child = children.recv_timeout(WAIT_LIMIT).unwrap();
     let data = SeededRng::new().bytes(BLOCK);
-    for _ in 0..MUCH / data.len() {
+    for _ in 0..TOTAL / data.len() {
         client.send(data.clone());
     }
-    until("the client could send all of it", || client.pending_bytes() == 0);
-    until("the server holds what nobody reads", || child.pending_bytes() > MUCH / 4);
+    wait_until("the client has sent everything", || client.pending_bytes() == 0);
+    wait_until("the server holds the bytes that the client does not read", || {
+        child.pending_bytes() > TOTAL / 4
+    });
     client.set_auto_read(true);
-    for _ in 0..MUCH / data.len() {
-        assert!(ear.bytes(data.len()) == data, "what came back is not what was sent");
+    for _ in 0..TOTAL / data.len() {
+        assert!(events.bytes(data.len()) == data, "the echoed bytes differ from the sent bytes");
     }
     get(client.close()).unwrap();
 }

@@ -1,4 +1,4 @@
-//! When a close is over (C02, rule 8).
+//! When a close is complete (C02, rule 8).
 
 use std::sync::{Arc, Mutex};
 
@@ -7,56 +7,56 @@ use waterwheel::channel::{Channel, ChannelOptions, Ctx, Handler, HandlerResult, 
 use crate::cell::Cell;
 use crate::test_bed::{TestBed, get};
 
-/// Notes the end of its channel, and what it sees of it when it closes the channel itself.
+/// Logs the closing events of its channel; on a user event it closes the channel and logs when the close completes.
 #[derive(Clone, Default)]
-struct Notes(Arc<Mutex<Vec<&'static str>>>);
+struct CallLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Notes {
-    fn note(&self, what: &'static str) -> HandlerResult {
-        self.0.lock().expect("nobody panics here").push(what);
+impl CallLog {
+    fn add(&self, what: &'static str) -> HandlerResult {
+        self.0.lock().expect("the lock is not poisoned").push(what);
         Ok(())
     }
 
     fn take(&self) -> Vec<&'static str> {
-        std::mem::take(&mut self.0.lock().expect("nobody panics here"))
+        std::mem::take(&mut self.0.lock().expect("the lock is not poisoned"))
     }
 }
 
-impl Handler for Notes {
+impl Handler for CallLog {
     fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         let mut closed = ctx.channel().close();
-        self.note(if closed.is_done() { "closed at once" } else { "closed later" })?;
+        self.add(if closed.is_done() { "closed at once" } else { "closed later" })?;
         closed.add_listener({
-            let notes = self.clone();
-            move |_| drop(notes.note("closed"))
+            let log = self.clone();
+            move |_| drop(log.add("closed"))
         });
         Ok(())
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.note("inactive")
+        self.add("inactive")
     }
 
     fn on_unregistered(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.note("unregistered")
+        self.add("unregistered")
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        let _ = self.note("removed");
+        let _ = self.add("removed");
     }
 }
 
-/// A client of a server, that does not read: so a driver that completes has nothing under way.
-fn client(test_bed: &TestBed<'_>) -> (Channel, Notes) {
-    let (server, notes) = (test_bed.echo(), Notes::default());
-    let told = notes.clone();
+/// Connects a client without auto-read, so that a completion-based driver has no operation under way.
+fn client(test_bed: &TestBed<'_>) -> (Channel, CallLog) {
+    let (server, log) = (test_bed.echo(), CallLog::default());
+    let handler_log = log.clone();
     let client = test_bed
         .cell
         .client(&test_bed.group)
         .options(ChannelOptions { auto_read: false, ..ChannelOptions::default() })
-        .initialiser(move |edit| Ok(edit.add_last("notes", told.clone()).map(drop)?));
-    let address = server.local_address().expect("a server is bound");
-    (get(client.connect(address)).expect("a connection"), notes)
+        .initialiser(move |edit| Ok(edit.add_last("log", handler_log.clone()).map(drop)?));
+    let address = server.local_address().expect("the server is bound");
+    (get(client.connect(address)).expect("the connection is made"), log)
 }
 
 /// Calls `f` in a task on the channel's loop.
@@ -65,26 +65,26 @@ fn in_a_task<R: Send + 'static>(
     f: impl FnOnce(&Channel) -> R + Send + 'static,
 ) -> R {
     let own = channel.clone();
-    let task = channel.event_loop().submit(move || f(&own)).expect("the loop runs");
-    get(task).expect("it was run")
+    let task = channel.event_loop().submit(move || f(&own)).expect("the loop accepts tasks");
+    get(task).expect("the task ran")
 }
 
-pub(crate) fn c02_a_close_in_a_task_is_told_when_it_returns(cell: &Cell) {
+pub(crate) fn c02_a_close_in_a_task_is_complete_when_the_call_returns(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let (channel, notes) = client(&test_bed);
-    let seen = notes.clone();
-    let (is_done, told) = in_a_task(&channel, move |channel| {
+    let (channel, log) = client(&test_bed);
+    let seen = log.clone();
+    let (is_done, calls) = in_a_task(&channel, move |channel| {
         let closed = channel.close();
         (closed.is_done() && channel.closed().is_done(), seen.take())
     });
-    assert!(is_done, "the future is done");
-    assert_eq!(told, ["inactive", "unregistered", "removed"]);
-    assert_eq!(notes.take(), [""; 0], "each once");
+    assert!(is_done, "the close future is done when the call returns");
+    assert_eq!(calls, ["inactive", "unregistered", "removed"]);
+    assert_eq!(log.take(), [""; 0], "each event is delivered once");
 }
 
-pub(crate) fn c05_a_close_in_a_handler_is_told_when_its_call_has_returned(cell: &Cell) {
+pub(crate) fn c05_a_close_in_a_handler_completes_after_the_handlers_call_returns(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let (channel, notes) = client(&test_bed);
+    let (channel, log) = client(&test_bed);
     in_a_task(&channel, |channel| channel.fire_user_event(()));
-    assert_eq!(notes.take(), ["closed later", "closed", "inactive", "unregistered", "removed"]);
+    assert_eq!(log.take(), ["closed later", "closed", "inactive", "unregistered", "removed"]);
 }

@@ -1,4 +1,4 @@
-//! Many connections, again and again: nothing of them is left.
+//! Repeated waves of connections leak neither descriptors, registrations nor memory.
 
 use std::fs;
 
@@ -6,84 +6,84 @@ use bytes::Bytes;
 use waterwheel::channel::{Channel, Ctx, EventLoopGroup, Handler, HandlerResult, Msg};
 
 use crate::cell::Cell;
-use crate::test_bed::{TestBed, WAIT_LIMIT, get, until};
+use crate::test_bed::{TestBed, WAIT_LIMIT, get, wait_until};
 
 const WAVES: usize = 3;
 const CONNECTIONS: usize = 4_000;
 
-/// So much has a loop at the most: a stack that was used a little, and its buffers.
+/// Memory of one loop at most: the used part of its stack, and its buffers.
 const LOOP_KIB: u64 = 256;
 
-/// The memory of a process that does the same again may grow by so much: the allocator's own affairs.
+/// Tolerated growth of resident memory from wave to wave, due to the allocator.
 const SLACK_KIB: u64 = 4 * 1024;
 
-pub(crate) fn c13_waves_of_connections_leave_nothing(cell: &Cell) {
+pub(crate) fn c13_repeated_waves_of_connections_leak_nothing(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
     let server = test_bed.echo();
-    let mut ledger = ResourceCounts::default();
+    let mut counts = ResourceCounts::default();
     for _ in 0..WAVES {
-        for _ in 0..CONNECTIONS / cell.at_once() {
-            crowd(&test_bed, &server);
+        for _ in 0..CONNECTIONS / cell.max_connections() {
+            run_connections(&test_bed, &server);
         }
-        until("only the server is left", || test_bed.channels() == 1);
-        ledger.check(&test_bed.group);
+        wait_until("only the server is left", || test_bed.channels() == 1);
+        counts.check(&test_bed.group);
     }
 }
 
-/// Connects many, has each of them served and close itself.
-fn crowd(test_bed: &TestBed<'_>, server: &Channel) {
+/// Connects as many clients as may be open; each makes one request and closes.
+fn run_connections(test_bed: &TestBed<'_>, server: &Channel) {
     let clients = test_bed
         .cell
         .client(&test_bed.group)
-        .initialiser(|edit| Ok(edit.add_last("once", Once).map(drop)?));
-    let to = server.local_address().expect("a server is bound");
+        .initialiser(|edit| Ok(edit.add_last("ask once", AskOnce).map(drop)?));
+    let to = server.local_address().expect("the server is bound");
     let connected: Vec<_> =
-        (0..test_bed.cell.at_once()).map(|_| clients.connect(to.clone())).collect();
+        (0..test_bed.cell.max_connections()).map(|_| clients.connect(to.clone())).collect();
     for client in connected {
-        let client = get(client).expect("a connection");
-        client.closed().wait_timeout(WAIT_LIMIT).expect("it is served");
+        let client = get(client).expect("the connection is made");
+        client.closed().wait_timeout(WAIT_LIMIT).expect("the client is served");
     }
 }
 
-/// Asks once, and closes with the answer.
-struct Once;
+/// Sends one request, and closes the channel when the answer arrives.
+struct AskOnce;
 
-impl Handler for Once {
+impl Handler for AskOnce {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.write_and_flush(Bytes::from_static(b"!"));
         Ok(())
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        assert_eq!(msg.into_bytes().expect("bytes are sent here"), "!");
+        assert_eq!(msg.into_bytes().expect("the message is bytes"), "!");
         ctx.close();
         Ok(())
     }
 }
 
-/// What the process had after the first wave, which makes room in slabs and allocators.
+/// Resources of the process after the first wave, in which slabs and allocators grow to their size.
 #[derive(Default)]
 pub(crate) struct ResourceCounts {
-    first: Option<Household>,
+    first: Option<ProcessUsage>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Household {
-    /// But those of the loops: a loop that was added for a channel has a descriptor and a stack, and stays.
+struct ProcessUsage {
+    /// Open descriptors without those of the loops: a loop that was added for a channel has one, and lives on.
     files: usize,
     loops: usize,
     memory_kib: u64,
 }
 
 impl ResourceCounts {
-    /// Another wave is over, and one channel left: there is as much as after the first.
+    /// Asserts after a wave, when one channel is left, that the process uses no more than after the first wave.
     #[track_caller]
     pub(crate) fn check(&mut self, group: &EventLoopGroup) {
         let left: usize = group.children().map(|at| at.metrics().registrations).sum();
         assert!(left <= 1, "{left} registrations");
         let loops = group.children().len();
         let files = open_files() - loops;
-        let now = Household { files, loops, memory_kib: resident_kib() };
+        let now = ProcessUsage { files, loops, memory_kib: resident_kib() };
         let first = *self.first.get_or_insert(now);
         assert_eq!(now.files, first.files, "descriptors: {now:?} after {first:?}");
         let added = (now.loops - first.loops) as u64;
@@ -98,6 +98,9 @@ fn open_files() -> usize {
 
 fn resident_kib() -> u64 {
     let status = fs::read_to_string("/proc/self/status").expect("Linux");
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a size");
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("VmRSS is in /proc/self/status");
     line.trim().trim_end_matches(" kB").parse().expect("a number")
 }

@@ -1,4 +1,4 @@
-//! Connections that are torn.
+//! Connections that are reset (C02, C11).
 
 use std::time::Duration;
 
@@ -9,19 +9,19 @@ use waterwheel::channel::driver::SocketOption;
 use crate::cell::Cell;
 use crate::test_bed::{ChannelEvent, TestBed, WAIT_LIMIT, get};
 
-/// Whether it reads at that moment or not: it is told once, and closed.
-pub(crate) fn c02_a_reset_is_an_error_and_the_end(cell: &Cell) {
+/// With and without auto-read: the reset is reported once, and the channel is closed.
+pub(crate) fn c02_a_reset_is_reported_once_as_an_error_and_closes_the_channel(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
     for auto_read in [true, false] {
         let options = ChannelOptions { auto_read, ..ChannelOptions::default() };
-        let (server, mut ear) = test_bed.tapped(options);
-        let peer = cell.foreign(&server);
-        let child = ear.channel();
+        let (server, mut events) = test_bed.tapped(options);
+        let peer = cell.connect_foreign(&server);
+        let child = events.channel();
         get(child.write_and_flush(Bytes::from_static(b"unread"))).unwrap();
         peer.reset();
-        let told = ear.ending();
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains("reset"), "{told:?}");
+        let seen = events.ending();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        assert!(seen[0].contains("reset"), "{seen:?}");
         child.closed().wait_timeout(WAIT_LIMIT).unwrap();
         let late = get(child.write_and_flush(Bytes::from_static(b"late"))).unwrap_err();
         assert!(late.to_string().starts_with("the channel is closed"), "{late}");
@@ -29,18 +29,18 @@ pub(crate) fn c02_a_reset_is_an_error_and_the_end(cell: &Cell) {
     }
 }
 
-pub(crate) fn c11_a_close_that_lingers_for_nothing_resets_the_peer(cell: &Cell) {
+pub(crate) fn c11_a_close_with_linger_zero_resets_the_peer(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
-    let (server, mut ear) = test_bed.tapped(ChannelOptions::default());
-    let (client, mut heard) = test_bed.client(&server);
-    let child = ear.channel();
+    let (server, mut events) = test_bed.tapped(ChannelOptions::default());
+    let (client, mut client_events) = test_bed.client(&server);
+    let child = events.channel();
     get(child.set_option(SocketOption::Linger(Some(Duration::ZERO)))).unwrap();
     get(child.close()).unwrap();
-    let told = heard.find(|told| match told {
+    let outcome = client_events.find(|event| match event {
         ChannelEvent::Failed(error) => Some(error.to_string()),
         ChannelEvent::Inactive => Some("closed without a reset".to_owned()),
         _ => None,
     });
-    assert!(told.contains("reset"), "{told}");
+    assert!(outcome.contains("reset"), "{outcome}");
     client.closed().wait_timeout(WAIT_LIMIT).unwrap();
 }

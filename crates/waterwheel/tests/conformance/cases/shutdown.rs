@@ -1,4 +1,4 @@
-//! Loops that end in the middle of traffic (L10, L11).
+//! Loops that are shut down or drained during traffic (L10, L11).
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use waterwheel::channel::{
 
 use crate::cell::Cell;
 use crate::random::SeededRng;
-use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, end, get, until};
+use crate::test_bed::{Echo, TestBed, WAIT_LIMIT, get, shut_down, wait_until};
 
 const CONNECTIONS: usize = 50;
 
-/// Two groups, and connections between them on which something goes to and fro for ever.
+/// Two groups, and connections between them on which both ends echo, so that traffic never ends.
 struct Traffic<'c> {
     servers: TestBed<'c>,
     clients: TestBed<'c>,
@@ -36,7 +36,7 @@ impl<'c> Traffic<'c> {
         }
         let traffic = Self { servers, clients, channels };
         let before = traffic.bytes();
-        until("it flows", || traffic.bytes() > before + 100_000);
+        wait_until("data flows", || traffic.bytes() > before + 100_000);
         traffic
     }
 
@@ -46,7 +46,7 @@ impl<'c> Traffic<'c> {
 
     fn assert_all_closed(&self) {
         for channel in &self.channels {
-            channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
+            channel.closed().wait_timeout(WAIT_LIMIT).expect("the channel is closed");
             assert!(!channel.is_open() && !channel.is_active());
             let late = get(channel.write_and_flush(Bytes::from_static(b"late"))).unwrap_err();
             assert!(late.to_string().starts_with("the channel is closed"), "{late}");
@@ -54,24 +54,24 @@ impl<'c> Traffic<'c> {
     }
 }
 
-pub(crate) fn l10_a_shutdown_of_servers_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
+pub(crate) fn l10_shutting_down_servers_during_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    end(&traffic.servers.group).wait_timeout(WAIT_LIMIT).expect("the servers end");
+    shut_down(&traffic.servers.group).wait_timeout(WAIT_LIMIT).expect("the servers end");
     traffic.assert_all_closed();
-    until("nothing is left", || traffic.clients.channels() == 0);
+    wait_until("no channel is left", || traffic.clients.channels() == 0);
 }
 
-pub(crate) fn l10_a_shutdown_of_clients_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
+pub(crate) fn l10_shutting_down_clients_during_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
-    end(&traffic.clients.group).wait_timeout(WAIT_LIMIT).expect("the clients end");
+    shut_down(&traffic.clients.group).wait_timeout(WAIT_LIMIT).expect("the clients end");
     traffic.assert_all_closed();
-    until("only the server is left", || traffic.servers.channels() == 1);
+    wait_until("only the server is left", || traffic.servers.channels() == 1);
 }
 
-/// Sends all it has.
-struct Push(Vec<Bytes>);
+/// Sends its pieces when the channel becomes active.
+struct SendOnActive(Vec<Bytes>);
 
-impl Handler for Push {
+impl Handler for SendOnActive {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.0.drain(..).for_each(|piece| ctx.write(piece));
         ctx.flush();
@@ -79,30 +79,32 @@ impl Handler for Push {
     }
 }
 
-/// Much waits to be sent to peers that do not read yet: a drain waits for it, and lets nobody else in.
-pub(crate) fn l11_a_drain_in_the_middle_of_traffic_sends_what_waits(cell: &Cell) {
+/// Much is pending for peers that do not read yet: the drain waits for it, and accepts no new connections.
+pub(crate) fn l11_a_drain_during_traffic_sends_all_pending_bytes(cell: &Cell) {
     let (servers, clients) = (TestBed::new(cell, 2), TestBed::new(cell, 2));
-    let mut dice = SeededRng::new();
-    let data = dice.bytes(8 << 20);
-    let pieces = dice.cut(data.clone(), 60_000);
+    let mut rng = SeededRng::new();
+    let data = rng.bytes(8 << 20);
+    let pieces = rng.cut(data.clone(), 60_000);
     let server = servers.serve(ChannelOptions::default(), move |edit| {
-        edit.add_last("push", Push(pieces.clone())).map(drop)
+        edit.add_last("send", SendOnActive(pieces.clone())).map(drop)
     });
     let address = server.local_address().unwrap();
-    let deaf = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
-    let mut lines: Vec<_> = (0..4).map(|_| clients.client_with(&server, deaf)).collect();
-    until("all are accepted", || servers.channels() == 1 + lines.len());
+    let without_auto_read = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let mut connections: Vec<_> =
+        (0..4).map(|_| clients.client_with(&server, without_auto_read)).collect();
+    wait_until("all are accepted", || servers.channels() == 1 + connections.len());
     let options = DrainOptions::within(WAIT_LIMIT).shutdown(Duration::ZERO, WAIT_LIMIT).unwrap();
     let drained = servers.group.drain(options);
-    until("it drains", || servers.group.is_draining());
-    server.closed().wait_timeout(WAIT_LIMIT).expect("nobody listens any more");
-    get(cell.client(&clients.group).connect(address)).expect_err("nobody is let in any more");
-    assert!(!drained.is_done(), "it waits");
-    // They are closed when none of them has anything left.
-    lines.iter().for_each(|(client, _)| client.set_auto_read(true));
-    for (_, ear) in &mut lines {
-        assert!(ear.rest() == data, "what was read is not what was sent");
+    wait_until("the group drains", || servers.group.is_draining());
+    server.closed().wait_timeout(WAIT_LIMIT).expect("the server is closed");
+    get(cell.client(&clients.group).connect(address))
+        .expect_err("a draining group accepts no connection");
+    assert!(!drained.is_done(), "the drain waits for pending bytes");
+    // The channels are closed when none of them has pending bytes.
+    connections.iter().for_each(|(client, _)| client.set_auto_read(true));
+    for (_, events) in &mut connections {
+        assert!(events.rest() == data, "the bytes read differ from the bytes sent");
     }
     assert_eq!(drained.join().unwrap(), Drained::Complete);
-    servers.group.termination().wait_timeout(WAIT_LIMIT).expect("and then the loops end");
+    servers.group.termination().wait_timeout(WAIT_LIMIT).expect("the loops end after the drain");
 }

@@ -9,38 +9,38 @@ use waterwheel_testkit::manual::DatagramNetwork;
 use crate::loops::Loops;
 use crate::matrix::{Column, Reason};
 
-/// A kind of datagrams over a driver.
+/// A datagram transport over a driver.
 pub(super) struct Cell {
     kind: Box<dyn TransportKind>,
     loops: Loops,
 }
 
-/// A kind of datagrams.
+/// A datagram transport under test.
 pub(super) trait TransportKind {
-    /// What bootstraps make its channels of.
+    /// Returns a bootstrap for channels of this transport.
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap;
 
     fn name(&self) -> &'static str;
 
-    /// Where another channel can be bound.
-    fn free_address(&self) -> Address;
+    /// Returns an address at which another channel can be bound.
+    fn unused_address(&self) -> Address;
 
-    /// Where nobody is.
-    fn empty_address(&self) -> Address;
+    /// Returns an address at which no socket is bound.
+    fn unbound_address(&self) -> Address;
 
-    /// A length that it takes, near the longest there may be.
-    fn long(&self) -> usize;
+    /// Returns a supported datagram length near the transport's maximum.
+    fn long_len(&self) -> usize;
 
-    /// Why it does not have this.
+    /// Returns why the transport lacks this ability.
     fn lacks(&self, ability: Ability) -> Option<&'static str>;
 }
 
-/// What not every cell has.
+/// An ability that not every cell has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ability {
-    /// A receiver that does not read makes whoever is connected to it wait.
-    Pressure,
-    /// That what was sent was received by nobody is told later.
+    /// A full receiver makes senders that are connected to it wait.
+    BackPressure,
+    /// Sending to an unbound address succeeds, and the error (ECONNREFUSED) is reported later.
     LateErrors,
 }
 
@@ -49,17 +49,17 @@ impl Cell {
         Self { kind: Box::new(kind), loops }
     }
 
-    /// As it is called in the matrix.
+    /// Returns the name shown in the matrix.
     pub(super) fn name(&self) -> String {
         format!("{} over {}", self.kind.name(), self.loops.name())
     }
 
-    /// For printing.
+    /// Returns the cell's column for printing.
     pub(super) fn column<'c>(&self, reason: Box<Reason<'c>>) -> Column<'c> {
         Column { kind: self.kind.name(), driver: self.loops.name(), reason }
     }
 
-    /// Loops over its driver.
+    /// Returns a new group of loops over the cell's driver.
     pub(super) fn group(&self, threads: usize) -> EventLoopGroup {
         self.loops.group(threads)
     }
@@ -73,10 +73,10 @@ impl Cell {
     }
 }
 
-/// UDP on the loopback.
-pub(super) struct UdpKind;
+/// UDP on the loopback interface.
+pub(super) struct UdpTransport;
 
-impl TransportKind for UdpKind {
+impl TransportKind for UdpTransport {
     fn bootstrap(&self, group: &EventLoopGroup) -> Bootstrap {
         Bootstrap::new(group, Udp)
     }
@@ -85,31 +85,31 @@ impl TransportKind for UdpKind {
         "UDP"
     }
 
-    fn free_address(&self) -> Address {
+    fn unused_address(&self) -> Address {
         SocketAddr::from(([127, 0, 0, 1], 0)).into()
     }
 
-    fn empty_address(&self) -> Address {
-        // Bound by the kernel, and given back.
-        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port");
-        socket.local_addr().expect("its address").into()
+    fn unbound_address(&self) -> Address {
+        // A port that the kernel has just assigned, released again.
+        let socket = UdpSocket::bind("127.0.0.1:0").expect("a port is free");
+        socket.local_addr().expect("the socket has an address").into()
     }
 
-    fn long(&self) -> usize {
+    fn long_len(&self) -> usize {
         65_507
     }
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::Pressure => {
-                Some("UDP makes nobody wait for a receiver: what finds no room there is lost")
-            }
+            Ability::BackPressure => Some(
+                "UDP senders do not wait for a receiver: a datagram for a full receiver is lost",
+            ),
             Ability::LateErrors => None,
         }
     }
 }
 
-/// Datagrams in memory, over the driver that is driven by hand.
+/// Datagrams in memory, over the manually driven driver.
 #[derive(Default)]
 pub(super) struct MemoryTransport(DatagramNetwork);
 
@@ -122,15 +122,15 @@ impl TransportKind for MemoryTransport {
         "memory"
     }
 
-    fn free_address(&self) -> Address {
+    fn unused_address(&self) -> Address {
         SocketAddr::from(([192, 0, 2, 1], 0)).into()
     }
 
-    fn empty_address(&self) -> Address {
+    fn unbound_address(&self) -> Address {
         SocketAddr::from(([192, 0, 2, 2], 1)).into()
     }
 
-    fn long(&self) -> usize {
+    fn long_len(&self) -> usize {
         65_507
     }
 

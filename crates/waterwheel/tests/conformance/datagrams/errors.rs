@@ -1,4 +1,4 @@
-//! What goes wrong with one datagram, and leaves the rest alone.
+//! Errors of one datagram that leave the channel and other datagrams unaffected.
 
 use waterwheel::channel::Datagram;
 
@@ -6,13 +6,13 @@ use super::cell::Cell;
 use super::test_bed::{ChannelEvent, Echo, TestBed};
 use crate::test_bed::get;
 
-/// More than any kind takes: their buffers are smaller.
+/// Longer than any transport's limit.
 const TOO_LONG: usize = 16 << 20;
 
 pub(super) fn c13_a_datagram_that_is_too_long_fails_its_own_write(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let post = test_bed.bound();
-    let sender = test_bed.connected(post.address());
+    let receiver = test_bed.bound();
+    let sender = test_bed.connected(receiver.address());
     let write = |bytes: Vec<u8>| sender.channel.write(Datagram::new(bytes));
     let writes = [write(b"1".to_vec()), write(vec![0; TOO_LONG]), write(b"3".to_vec())];
     sender.channel.flush();
@@ -20,40 +20,40 @@ pub(super) fn c13_a_datagram_that_is_too_long_fails_its_own_write(cell: &Cell) {
     assert!(first.is_ok() && third.is_ok());
     let why = second.unwrap_err().to_string();
     assert!(why.contains("too long"), "{why}");
-    assert_eq!(post.texts(2), ["1", "3"]);
+    assert_eq!(receiver.texts(2), ["1", "3"]);
     assert!(sender.channel.is_active());
 }
 
-pub(super) fn c13_a_datagram_to_nobody_in_particular_needs_a_connection(cell: &Cell) {
+pub(super) fn c13_a_datagram_without_an_address_needs_a_connected_channel(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let (post, other) = (test_bed.bound(), test_bed.bound());
-    get(post.channel.write_and_flush(Datagram::new("whom to?"))).unwrap_err();
-    post.send_to(&other, "you");
+    let (receiver, other) = (test_bed.bound(), test_bed.bound());
+    get(receiver.channel.write_and_flush(Datagram::new("no address"))).unwrap_err();
+    receiver.send_to(&other, "you");
     assert_eq!(other.text(), "you");
 }
 
-pub(super) fn c13_a_peer_that_is_gone_is_an_error_and_the_channel_goes_on(cell: &Cell) {
+pub(super) fn c13_a_closed_peer_is_reported_as_an_error_and_the_channel_stays_open(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let gone = cell.kind().empty_address();
-    let post = test_bed.connected(gone.clone());
-    post.send("anybody?");
+    let gone = cell.kind().unbound_address();
+    let client = test_bed.connected(gone.clone());
+    client.send("to a closed peer");
     loop {
-        match post.next() {
+        match client.next() {
             ChannelEvent::Failed(why) => break assert!(why.contains("refused"), "{why}"),
             ChannelEvent::RoundOver => {}
             other => panic!("{other:?} instead of an error"),
         }
     }
     let there = test_bed.bootstrap(|edit| edit.add_last("echo", Echo).map(drop));
-    let _there = get(there.bind(gone)).expect("a place");
-    post.send("hello");
-    assert_eq!(post.text(), "hello");
+    let _there = get(there.bind(gone)).expect("the address is free");
+    client.send("hello");
+    assert_eq!(client.text(), "hello");
 }
 
-pub(super) fn c13_a_place_that_is_taken_is_named(cell: &Cell) {
+pub(super) fn c13_binding_an_address_in_use_fails_with_an_error_that_names_it(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let post = test_bed.bound();
-    let taken = get(test_bed.bootstrap(|_| Ok(())).bind(post.address()));
+    let receiver = test_bed.bound();
+    let taken = get(test_bed.bootstrap(|_| Ok(())).bind(receiver.address()));
     let why = taken.unwrap_err().to_string();
-    assert!(why.contains(&post.address().to_string()) && why.contains("in use"), "{why}");
+    assert!(why.contains(&receiver.address().to_string()) && why.contains("in use"), "{why}");
 }

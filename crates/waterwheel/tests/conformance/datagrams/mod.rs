@@ -1,4 +1,4 @@
-//! The same for datagrams: cells are transports of datagrams over drivers, cases are in `case_list.rs`.
+//! The conformance matrix of datagrams: cells are datagram transports over drivers, cases are in `case_list.rs`.
 
 mod case_list;
 mod cell;
@@ -14,14 +14,14 @@ use waterwheel::net::{Blocking, Epoll, Poll};
 use waterwheel_testkit::manual::Manual;
 
 use self::case_list::datagram_matrix;
-use self::cell::{Cell, MemoryTransport, UdpKind};
+use self::cell::{Cell, MemoryTransport, UdpTransport};
 use self::unix_transport::UnixTransport;
 use crate::loops::Loops;
 
 datagram_matrix! {
-    udp_over_epoll: Cell::new(UdpKind, Loops::over(Epoll));
-    udp_over_poll: Cell::new(UdpKind, Loops::over(Poll));
-    udp_over_blocking: Cell::new(UdpKind, Loops::per_channel(Blocking));
+    udp_over_epoll: Cell::new(UdpTransport, Loops::over(Epoll));
+    udp_over_poll: Cell::new(UdpTransport, Loops::over(Poll));
+    udp_over_blocking: Cell::new(UdpTransport, Loops::per_channel(Blocking));
     unix_over_epoll: Cell::new(UnixTransport, Loops::over(Epoll));
     unix_over_poll: Cell::new(UnixTransport, Loops::over(Poll));
     unix_over_blocking: Cell::new(UnixTransport, Loops::per_channel(Blocking));

@@ -1,4 +1,4 @@
-//! Channels that leave their loops, and loops that end in the middle of traffic.
+//! Channels that deregister, and loops that are shut down or drained during traffic (C04, L10, L11).
 
 use std::time::Duration;
 
@@ -6,31 +6,32 @@ use waterwheel::channel::{Channel, Datagram, DrainOptions, Drained};
 
 use super::cell::Cell;
 use super::test_bed::{Echo, TestBed, address};
-use crate::test_bed::{WAIT_LIMIT, end, get, until};
+use crate::test_bed::{WAIT_LIMIT, get, shut_down, wait_until};
 
-pub(super) fn c04_a_channel_that_leaves_and_comes_back_loses_nothing(cell: &Cell) {
+pub(super) fn c04_a_channel_that_deregisters_and_registers_again_loses_nothing(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let (post, sender) = (test_bed.silent(), test_bed.bound());
+    let (receiver, sender) = (test_bed.bound_without_auto_read(), test_bed.bound());
     for text in ["1", "off", "3"] {
-        sender.send_to(&post, text);
+        sender.send_to(&receiver, text);
     }
-    post.channel.set_auto_read(true);
-    assert_eq!(post.texts(2), ["1", "off"]);
-    get(post.channel.deregister()).expect("it leaves");
-    sender.send_to(&post, "4");
-    let written = post.channel.write_and_flush(Datagram::to(sender.address(), "from elsewhere"));
+    receiver.channel.set_auto_read(true);
+    assert_eq!(receiver.texts(2), ["1", "off"]);
+    get(receiver.channel.deregister()).expect("the channel deregisters");
+    sender.send_to(&receiver, "4");
+    let written =
+        receiver.channel.write_and_flush(Datagram::to(sender.address(), "from elsewhere"));
     test_bed.wait_until_idle();
-    assert!(!written.is_done(), "it waits");
-    get(post.channel.register()).expect("it comes back");
-    get(written).expect("it is sent");
+    assert!(!written.is_done(), "a write of a deregistered channel waits");
+    get(receiver.channel.register()).expect("the channel registers");
+    get(written).expect("the datagram is sent");
     assert_eq!(sender.text(), "from elsewhere");
     test_bed.wait_until_idle();
-    assert_eq!(post.rest(), [], "reads are off");
-    post.channel.set_auto_read(true);
-    assert_eq!(post.texts(2), ["3", "4"]);
+    assert_eq!(receiver.rest(), [], "auto-read is off");
+    receiver.channel.set_auto_read(true);
+    assert_eq!(receiver.texts(2), ["3", "4"]);
 }
 
-/// Channels in pairs that send the same datagram to and fro for ever.
+/// Pairs of channels that echo the same datagram for ever.
 struct Traffic<'c> {
     here: TestBed<'c>,
     there: TestBed<'c>,
@@ -44,46 +45,48 @@ impl<'c> Traffic<'c> {
         for _ in 0..20 {
             let peer = there.echo();
             let echo = here.bootstrap(|edit| edit.add_last("echo", Echo).map(drop));
-            let local = echo.local_address(cell.kind().free_address());
-            let channel = get(local.connect(address(&peer))).expect("a channel");
+            let local = echo.local_address(cell.kind().unused_address());
+            let channel = get(local.connect(address(&peer))).expect("the channel opens");
             channel.send(Datagram::new(vec![7; 1000]));
             channels.extend([channel, peer]);
         }
         let traffic = Self { here, there, channels };
-        traffic.until_it_flows();
+        traffic.wait_until_data_flows();
         traffic
     }
 
-    fn until_it_flows(&self) {
+    fn wait_until_data_flows(&self) {
         let bytes =
             || -> u64 { self.here.group.children().map(|at| at.metrics().bytes_read).sum() };
         let before = bytes();
-        until("it flows", || bytes() > before + 50_000);
+        wait_until("data flows", || bytes() > before + 50_000);
     }
 }
 
-pub(super) fn l10_a_shutdown_in_the_middle_of_traffic_closes_everything(cell: &Cell) {
+pub(super) fn l10_a_shutdown_during_traffic_closes_everything(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     for test_bed in [&traffic.here, &traffic.there] {
-        end(&test_bed.group).wait_timeout(WAIT_LIMIT).expect("the loops end");
+        shut_down(&test_bed.group).wait_timeout(WAIT_LIMIT).expect("the loops end");
     }
     for channel in &traffic.channels {
-        channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
+        channel.closed().wait_timeout(WAIT_LIMIT).expect("the channel is closed");
         let late = get(channel.write_and_flush(Datagram::new("late"))).unwrap_err();
         assert!(late.to_string().starts_with("the channel is closed"), "{late}");
     }
 }
 
-/// Nobody listens here, and so nothing stops by itself: a drain ends when nothing waits to be sent, which
-/// is every now and then, and lets nobody else in meanwhile.
-pub(super) fn l11_a_drain_in_the_middle_of_traffic_ends_with_it(cell: &Cell) {
+/// Datagram channels have no listener to close, so the traffic does not stop: the drain completes at a moment when
+/// nothing is pending.
+pub(super) fn l11_a_drain_during_traffic_completes(cell: &Cell) {
     let traffic = Traffic::begin(cell);
     let options = DrainOptions::within(WAIT_LIMIT).shutdown(Duration::ZERO, WAIT_LIMIT).unwrap();
     let drained = traffic.here.group.drain(options);
     drained.wait_timeout(WAIT_LIMIT).expect("the drain ends");
-    assert_eq!(drained.join().expect("its end"), Drained::Complete);
+    assert_eq!(drained.join().expect("the drain completes"), Drained::Complete);
     for channel in traffic.channels.iter().step_by(2) {
-        channel.closed().wait_timeout(WAIT_LIMIT).expect("it is closed");
+        channel.closed().wait_timeout(WAIT_LIMIT).expect("the channel is closed");
     }
-    until("the others are there", || traffic.there.channels() == traffic.channels.len() / 2);
+    wait_until("the channels of the other group are open", || {
+        traffic.there.channels() == traffic.channels.len() / 2
+    });
 }

@@ -1,4 +1,4 @@
-//! Where a case plays: loops, channels, and handlers that tell the test what happens.
+//! The test bed of a datagram case: loops, channels, and handlers that send events to the test.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -9,9 +9,9 @@ use waterwheel::channel::{
 use waterwheel::executor::{Error, PromiseFuture};
 
 use super::cell::Cell;
-use crate::test_bed::{WAIT_LIMIT, end, get};
+use crate::test_bed::{WAIT_LIMIT, get, shut_down};
 
-/// The loops of a case over one cell. They are shut down at its end.
+/// The loops of a case over one cell. Dropping the test bed shuts them down.
 pub(super) struct TestBed<'c> {
     pub(super) cell: &'c Cell,
     pub(super) group: EventLoopGroup,
@@ -22,7 +22,7 @@ impl<'c> TestBed<'c> {
         Self { cell, group: cell.group(threads) }
     }
 
-    /// Channels with this pipeline.
+    /// Returns a bootstrap for channels with this pipeline.
     pub(super) fn bootstrap(
         &self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), PipelineError> + Send + Sync + 'static,
@@ -30,70 +30,73 @@ impl<'c> TestBed<'c> {
         self.cell.bootstrap(&self.group).initialiser(move |edit| Ok(initialiser(edit)?))
     }
 
-    /// A channel that sends everything back to where it came from.
+    /// Binds a channel that echoes datagrams to their senders.
     #[track_caller]
     pub(super) fn echo(&self) -> Channel {
         let echo = self.bootstrap(|edit| edit.add_last("echo", Echo).map(drop));
-        get(echo.bind(self.cell.kind().free_address())).expect("a place")
+        get(echo.bind(self.cell.kind().unused_address())).expect("the address is free")
     }
 
-    /// A channel that tells what happens to it.
+    /// Binds a channel that logs its events.
     #[track_caller]
-    pub(super) fn bound(&self) -> Post {
+    pub(super) fn bound(&self) -> TestChannel {
         self.bound_with(ChannelOptions::default())
     }
 
     #[track_caller]
-    pub(super) fn bound_with(&self, options: ChannelOptions) -> Post {
-        self.post(options, |channels| channels.bind(self.cell.kind().free_address()))
+    pub(super) fn bound_with(&self, options: ChannelOptions) -> TestChannel {
+        self.open(options, |channels| channels.bind(self.cell.kind().unused_address()))
     }
 
-    /// One that begins to read when it is told to.
+    /// Binds a channel without auto-read.
     #[track_caller]
-    pub(super) fn silent(&self) -> Post {
+    pub(super) fn bound_without_auto_read(&self) -> TestChannel {
         self.bound_with(ChannelOptions { auto_read: false, ..ChannelOptions::default() })
     }
 
-    /// One that is connected, and bound: of some transports, who is not bound cannot be answered.
+    /// Opens a connected channel. It is bound too, because some transports cannot answer an unbound sender.
     #[track_caller]
-    pub(super) fn connected(&self, to: Address) -> Post {
-        self.post(ChannelOptions::default(), |channels| {
-            channels.local_address(self.cell.kind().free_address()).connect(to)
+    pub(super) fn connected(&self, to: Address) -> TestChannel {
+        self.open(ChannelOptions::default(), |channels| {
+            channels.local_address(self.cell.kind().unused_address()).connect(to)
         })
     }
 
     #[track_caller]
-    fn post(
+    fn open(
         &self,
         options: ChannelOptions,
         open: impl FnOnce(Bootstrap) -> PromiseFuture<Channel>,
-    ) -> Post {
-        let (tell, told) = channel();
+    ) -> TestChannel {
+        let (sender, events) = channel();
         let tapped =
-            self.bootstrap(move |edit| edit.add_last("tap", EventTap(tell.clone())).map(drop));
-        Post { channel: get(open(tapped.options(options))).expect("a channel"), told }
+            self.bootstrap(move |edit| edit.add_last("tap", EventTap(sender.clone())).map(drop));
+        TestChannel {
+            channel: get(open(tapped.options(options))).expect("the channel opens"),
+            events,
+        }
     }
 
-    /// Everything that has happened by now to the channels of these loops is dealt with: each loop has
-    /// answered somebody who asked later; one that serves none but its own has run a task since.
+    /// Waits until the loops have handled every event that is pending now: each loop answers a datagram that was sent
+    /// later; a loop with a single channel runs a task instead.
     #[track_caller]
     pub(super) fn wait_until_idle(&self) {
         for _ in 0..2 * self.group.children().len() {
             let echo = self.echo();
-            let post = self.connected(address(&echo));
+            let client = self.connected(address(&echo));
             for _ in 0..3 {
-                post.send("settled?");
-                assert_eq!(post.text(), "settled?");
+                client.send("settled?");
+                assert_eq!(client.text(), "settled?");
             }
-            get(post.channel.close()).expect("it closes");
-            get(echo.close()).expect("it closes");
+            get(client.channel.close()).expect("the channel closes");
+            get(echo.close()).expect("the channel closes");
         }
         for at in self.group.children() {
-            get(at.submit(|| ()).expect("it runs")).expect("it was run");
+            get(at.submit(|| ()).expect("the loop accepts tasks")).expect("the task ran");
         }
     }
 
-    /// How many channels its loops have.
+    /// Returns how many channels are registered with the loops.
     #[track_caller]
     pub(super) fn channels(&self) -> usize {
         self.group.children().map(|at| get(at.registered_channels()).expect("channels").len()).sum()
@@ -102,25 +105,25 @@ impl<'c> TestBed<'c> {
 
 impl Drop for TestBed<'_> {
     fn drop(&mut self) {
-        let ended = end(&self.group);
+        let ended = shut_down(&self.group);
         if !std::thread::panicking() {
             ended.wait_timeout(WAIT_LIMIT).expect("the loops end");
         }
     }
 }
 
-/// Where a channel is bound.
+/// Returns the address at which a channel is bound.
 #[track_caller]
-pub(super) fn address(of: &Channel) -> Address {
-    of.local_address().expect("it is bound")
+pub(super) fn address(channel: &Channel) -> Address {
+    channel.local_address().expect("the channel is bound")
 }
 
-/// Sends back what it gets.
+/// Echoes datagrams to their senders.
 pub(super) struct Echo;
 
 impl Handler for Echo {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let datagram = msg.take::<Datagram>().expect("datagrams are read here");
+        let datagram = msg.take::<Datagram>().expect("the message is a datagram");
         ctx.write(datagram.answer(datagram.bytes().clone()));
         Ok(())
     }
@@ -131,11 +134,11 @@ impl Handler for Echo {
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, _: Error) -> HandlerResult {
-        Ok(()) // A peer may go as it likes.
+        Ok(()) // A peer may be closed already.
     }
 }
 
-/// What happened to a channel.
+/// An event of a channel.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChannelEvent {
     Read(Datagram),
@@ -144,70 +147,70 @@ pub(super) enum ChannelEvent {
     Inactive,
 }
 
-/// The last handler of a pipeline: tells the test what happens.
+/// The last handler of a pipeline: sends the channel's events to the test.
 struct EventTap(Sender<ChannelEvent>);
 
 impl EventTap {
-    fn tell(&self, told: ChannelEvent) -> HandlerResult {
-        // A test that does not listen any more has its reasons.
-        let _ = self.0.send(told);
+    fn send(&self, event: ChannelEvent) -> HandlerResult {
+        // The test may have dropped the receiver.
+        let _ = self.0.send(event);
         Ok(())
     }
 }
 
 impl Handler for EventTap {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let datagram = msg.take::<Datagram>().expect("datagrams are read here");
-        // What a case sends so is to be the last for now.
+        let datagram = msg.take::<Datagram>().expect("the message is a datagram");
+        // A case sends this to switch auto-read off within a batch.
         if datagram.bytes() == "off" {
             ctx.channel().set_auto_read(false);
         }
-        self.tell(ChannelEvent::Read(datagram))
+        self.send(ChannelEvent::Read(datagram))
     }
 
     fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(ChannelEvent::RoundOver)
+        self.send(ChannelEvent::RoundOver)
     }
 
     fn on_error(&mut self, _: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.tell(ChannelEvent::Failed(error.to_string()))
+        self.send(ChannelEvent::Failed(error.to_string()))
     }
 
     fn on_inactive(&mut self, _: &Ctx<'_>) -> HandlerResult {
-        self.tell(ChannelEvent::Inactive)
+        self.send(ChannelEvent::Inactive)
     }
 }
 
-/// A channel, and what it was told.
-pub(super) struct Post {
+/// A channel, and its events.
+pub(super) struct TestChannel {
     pub(super) channel: Channel,
-    told: Receiver<ChannelEvent>,
+    events: Receiver<ChannelEvent>,
 }
 
-impl Post {
+impl TestChannel {
     pub(super) fn address(&self) -> Address {
         address(&self.channel)
     }
 
-    /// Sends to whom it is connected, and waits until it is sent.
+    /// Sends to the connected peer, and waits until the datagram is sent.
     #[track_caller]
     pub(super) fn send(&self, text: &'static str) {
-        get(self.channel.write_and_flush(Datagram::new(text))).expect("it is sent");
+        get(self.channel.write_and_flush(Datagram::new(text))).expect("the datagram is sent");
     }
 
-    /// Sends to a channel, and waits until it is sent.
+    /// Sends to a channel, and waits until the datagram is sent.
     #[track_caller]
-    pub(super) fn send_to(&self, to: &Post, text: &'static str) {
+    pub(super) fn send_to(&self, to: &TestChannel, text: &'static str) {
         let datagram = Datagram::to(to.address(), text);
-        get(self.channel.write_and_flush(datagram)).expect("it is sent");
+        get(self.channel.write_and_flush(datagram)).expect("the datagram is sent");
     }
 
     #[track_caller]
     pub(super) fn next(&self) -> ChannelEvent {
-        self.told.recv_timeout(WAIT_LIMIT).expect("something is told in time")
+        self.events.recv_timeout(WAIT_LIMIT).expect("an event within the time limit")
     }
 
-    /// The next datagram; rounds that end meanwhile are passed over.
+    /// Waits for the next datagram, and skips ends of rounds.
     #[track_caller]
     pub(super) fn datagram(&self) -> Datagram {
         loop {
@@ -219,7 +222,7 @@ impl Post {
         }
     }
 
-    /// What is in the next.
+    /// Waits for the next datagram, and returns its text.
     #[track_caller]
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.datagram().bytes()).into_owned()
@@ -230,8 +233,8 @@ impl Post {
         (0..n).map(|_| self.text()).collect()
     }
 
-    /// What was told and not asked for yet, but the ends of rounds.
+    /// Returns the events that the test has not taken yet, without ends of rounds.
     pub(super) fn rest(&self) -> Vec<ChannelEvent> {
-        self.told.try_iter().filter(|told| *told != ChannelEvent::RoundOver).collect()
+        self.events.try_iter().filter(|event| *event != ChannelEvent::RoundOver).collect()
     }
 }

@@ -17,24 +17,24 @@ impl TransportKind for UnixTransport {
         "Unix"
     }
 
-    fn free_address(&self) -> Address {
+    fn unused_address(&self) -> Address {
         free_unix_address().into()
     }
 
-    fn empty_address(&self) -> Address {
+    fn unbound_address(&self) -> Address {
         free_unix_address().into()
     }
 
-    fn long(&self) -> usize {
+    fn long_len(&self) -> usize {
         200_000
     }
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::Pressure => None,
-            Ability::LateErrors => {
-                Some("whether a Unix socket is there is known when it is sent to, not later")
-            }
+            Ability::BackPressure => None,
+            Ability::LateErrors => Some(
+                "sending to a missing Unix socket fails at once (ECONNREFUSED or ENOENT), not later",
+            ),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What is sent, in which order.
+//! Which datagrams are sent, and in which order (C05, C06, C07).
 
 use bytes::Bytes;
 use waterwheel::channel::{Datagram, Offloaded, RemoteHandler};
@@ -8,10 +8,10 @@ use super::cell::Cell;
 use super::test_bed::{Echo, TestBed, address};
 use crate::test_bed::get;
 
-/// So many at most wait at a receiver: there are transports that hold no more than ten.
-const FEW: usize = 8;
+/// Number of datagrams sent before the receiver reads: receivers of some transports hold no more than ten.
+const WAVE: usize = 8;
 
-/// Far more than a receiver of any kind that makes senders wait holds.
+/// Far more datagrams than a receiver holds, in every transport whose senders wait.
 const MANY: usize = 600;
 
 fn numbered(n: usize) -> Datagram {
@@ -20,82 +20,83 @@ fn numbered(n: usize) -> Datagram {
 
 pub(super) fn c07_datagrams_flushed_at_once_arrive_in_order(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
-    let post = test_bed.bound();
-    let sender = test_bed.connected(post.address());
+    let receiver = test_bed.bound();
+    let sender = test_bed.connected(receiver.address());
     for wave in 0..20 {
-        let numbers = wave * FEW..(wave + 1) * FEW;
+        let numbers = wave * WAVE..(wave + 1) * WAVE;
         let writes: Vec<_> = numbers.clone().map(|n| sender.channel.write(numbered(n))).collect();
         sender.channel.flush();
-        writes.into_iter().for_each(|write| get(write).expect("it is sent"));
-        assert_eq!(post.texts(FEW), numbers.map(|n| n.to_string()).collect::<Vec<_>>());
+        writes.into_iter().for_each(|write| get(write).expect("the datagram is sent"));
+        assert_eq!(receiver.texts(WAVE), numbers.map(|n| n.to_string()).collect::<Vec<_>>());
     }
 }
 
 pub(super) fn c07_a_write_cancelled_before_the_flush_is_skipped(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let post = test_bed.bound();
-    let sender = test_bed.connected(post.address());
+    let receiver = test_bed.bound();
+    let sender = test_bed.connected(receiver.address());
     let writes: Vec<_> = (0..3).map(|n| sender.channel.write(numbered(n))).collect();
     assert!(writes[1].cancel());
     sender.channel.flush();
-    assert_eq!(post.texts(2), ["0", "2"]);
+    assert_eq!(receiver.texts(2), ["0", "2"]);
     test_bed.wait_until_idle();
-    assert_eq!(post.rest(), []);
+    assert_eq!(receiver.rest(), []);
     assert_eq!(sender.channel.pending_bytes(), 0);
 }
 
-/// Nothing is lost, and the sender does not spin: it is told when there is room.
-pub(super) fn c07_who_finds_no_room_waits_and_goes_on_in_order(cell: &Cell) {
+/// Nothing is lost, and the sender does not spin: the driver reports when there is room.
+pub(super) fn c07_a_sender_waits_for_a_full_receiver_and_continues_in_order(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
-    let post = test_bed.silent();
-    let sender = test_bed.connected(post.address());
+    let receiver = test_bed.bound_without_auto_read();
+    let sender = test_bed.connected(receiver.address());
     let writes: Vec<_> = (0..MANY).map(|n| sender.channel.write(numbered(n))).collect();
     sender.channel.flush();
     test_bed.wait_until_idle();
-    assert!(!writes[MANY - 1].is_done(), "there is no room for all of them");
-    post.channel.set_auto_read(true);
-    assert_eq!(post.texts(MANY), (0..MANY).map(|n| n.to_string()).collect::<Vec<_>>());
-    writes.into_iter().for_each(|write| get(write).expect("it is sent"));
+    assert!(!writes[MANY - 1].is_done(), "the receiver has no room for all of them");
+    receiver.channel.set_auto_read(true);
+    assert_eq!(receiver.texts(MANY), (0..MANY).map(|n| n.to_string()).collect::<Vec<_>>());
+    writes.into_iter().for_each(|write| get(write).expect("the datagram is sent"));
     assert_eq!(sender.channel.pending_bytes(), 0);
 }
 
-pub(super) fn c05_what_was_flushed_before_a_close_is_sent(cell: &Cell) {
+pub(super) fn c05_datagrams_flushed_before_a_close_are_sent(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
-    let post = test_bed.bound();
-    let sender = test_bed.connected(post.address());
-    (0..FEW).for_each(|n| drop(sender.channel.write(numbered(n))));
+    let receiver = test_bed.bound();
+    let sender = test_bed.connected(receiver.address());
+    (0..WAVE).for_each(|n| drop(sender.channel.write(numbered(n))));
     sender.channel.flush();
-    get(sender.channel.close()).expect("it closes");
-    assert_eq!(post.texts(FEW), (0..FEW).map(|n| n.to_string()).collect::<Vec<_>>());
+    get(sender.channel.close()).expect("the channel closes");
+    assert_eq!(receiver.texts(WAVE), (0..WAVE).map(|n| n.to_string()).collect::<Vec<_>>());
 }
 
-pub(super) fn c06_what_is_no_datagram_fails_its_write(cell: &Cell) {
+pub(super) fn c06_writing_a_message_that_is_not_a_datagram_fails(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let post = test_bed.connected(address(&test_bed.echo()));
-    let why = get(post.channel.write_and_flush(Bytes::from_static(b"bytes"))).unwrap_err();
+    let client = test_bed.connected(address(&test_bed.echo()));
+    let why = get(client.channel.write_and_flush(Bytes::from_static(b"bytes"))).unwrap_err();
     assert!(why.to_string().contains("Datagram"), "{why}");
-    post.send("still here");
-    assert_eq!(post.text(), "still here");
+    client.send("still here");
+    assert_eq!(client.text(), "still here");
 }
 
-/// Passes everything on, elsewhere.
-struct Passes;
+/// Forwards every event, on another executor.
+struct PassThrough;
 
-impl RemoteHandler for Passes {}
+impl RemoteHandler for PassThrough {}
 
 pub(super) fn c03_an_offloaded_handler_in_the_middle_loses_and_reorders_nothing(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
-    let executors = EventExecutorGroup::builder().threads(1).build().expect("executors");
+    let executors =
+        EventExecutorGroup::builder().threads(1).build().expect("the executors are built");
     let elsewhere = executors.clone();
     let echo = test_bed.bootstrap(move |edit| {
-        edit.add_last("passes", Offloaded::new(&elsewhere, || Passes))?;
+        edit.add_last("pass-through", Offloaded::new(&elsewhere, || PassThrough))?;
         edit.add_last("echo", Echo).map(drop)
     });
-    let echo = get(echo.bind(cell.kind().free_address())).expect("a place");
-    let post = test_bed.connected(address(&echo));
+    let echo = get(echo.bind(cell.kind().unused_address())).expect("the address is free");
+    let client = test_bed.connected(address(&echo));
     for wave in 0..20 {
-        let numbers = wave * FEW..(wave + 1) * FEW;
-        numbers.clone().for_each(|n| post.channel.send(numbered(n)));
-        assert_eq!(post.texts(FEW), numbers.map(|n| n.to_string()).collect::<Vec<_>>());
+        let numbers = wave * WAVE..(wave + 1) * WAVE;
+        numbers.clone().for_each(|n| client.channel.send(numbered(n)));
+        assert_eq!(client.texts(WAVE), numbers.map(|n| n.to_string()).collect::<Vec<_>>());
     }
 }

@@ -1,4 +1,4 @@
-//! Embedded channels, joined with each other or plugged into by the test.
+//! Embedded channels, connected to each other or driven by the test as a foreign peer.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use waterwheel::executor::Error;
 use waterwheel_testkit::embedded::{EmbeddedNetwork, EmbeddedPeer};
 
 use crate::cell::{Ability, ForeignPeer, TransportKind};
-use crate::test_bed::until;
+use crate::test_bed::wait_until;
 
 #[derive(Default)]
 pub(crate) struct EmbeddedTransport(EmbeddedNetwork);
@@ -40,7 +40,7 @@ impl TransportKind for EmbeddedTransport {
 
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
-            Ability::SystemWrites => Some("bytes move from wire to wire, without a system call"),
+            Ability::SystemWrites => Some("bytes move within the process, without a system call"),
             Ability::SmallBuffers | Ability::Lingering => {
                 Some("there is no socket to set an option on")
             }
@@ -51,9 +51,9 @@ impl TransportKind for EmbeddedTransport {
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
-        let at = server.local_address().expect("a server is bound");
-        Box::new(self.0.connect_peer(&at).expect("somebody listens"))
+    fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
+        let at = server.local_address().expect("the server is bound");
+        Box::new(self.0.connect_peer(&at).expect("the server listens"))
     }
 }
 
@@ -67,7 +67,7 @@ impl ForeignPeer for EmbeddedPeer {
     }
 
     fn receive_all(&mut self) -> io::Result<Vec<u8>> {
-        until("the channel has sent everything", || self.is_ended());
+        wait_until("the channel has sent everything", || self.is_ended());
         Ok(std::iter::from_fn(|| self.receive()).flatten().collect())
     }
 

@@ -1,4 +1,4 @@
-//! Channels within the process.
+//! The local transport: channels within the process.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,13 +39,13 @@ impl TransportKind for LocalTransport {
             Ability::SystemWrites => "messages move from queue to queue, without a system call",
             Ability::SmallBuffers | Ability::Lingering => "there is no socket to set an option on",
             Ability::ForeignPeer => {
-                "both ends are channels of this process, nobody else can reset one"
+                "both ends are channels of this process, a foreign peer cannot exist"
             }
             Ability::SlowConnect => "a connect within the process succeeds or fails at once",
         })
     }
 
-    fn foreign(&self, _: &Channel) -> Box<dyn ForeignPeer> {
+    fn connect_foreign(&self, _: &Channel) -> Box<dyn ForeignPeer> {
         unreachable!("a cell that lacks foreign peers is not asked for one")
     }
 }

@@ -1,5 +1,5 @@
-//! Sockets in memory, of the driver that is driven by hand: the same channel code as TCP, over drivers
-//! that answer at once or later, and a clock that stands.
+//! Sockets in memory, of the manually driven driver: the same channel code as TCP, over a readiness-based or
+//! completion-based driver with a manual clock.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use crate::cell::{Ability, ForeignPeer, TransportKind};
 pub(crate) struct MemoryTransport(StreamNetwork);
 
 impl MemoryTransport {
-    /// The sockets of this one.
+    /// Uses the sockets of this manual driver.
     pub(crate) fn of(manual: &Manual) -> Self {
         Self(manual.network())
     }
@@ -46,7 +46,7 @@ impl TransportKind for MemoryTransport {
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::SmallBuffers | Ability::Lingering => {
-                Some("buffers and lingering are a kernel's, and there is none")
+                Some("buffer sizes and SO_LINGER need a kernel, and there is none")
             }
             Ability::SystemWrites
             | Ability::IndependentDirections
@@ -56,9 +56,9 @@ impl TransportKind for MemoryTransport {
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
+    fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let Some(Address::Ip(address)) = server.local_address() else {
-            panic!("{server:?} is bound elsewhere");
+            panic!("{server:?} has no address of this transport");
         };
         let listener = self.0.listener(address).expect("the server listens");
         Box::new(listener.connect().expect("the server listens"))

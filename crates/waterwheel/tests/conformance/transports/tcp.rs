@@ -33,26 +33,29 @@ impl TransportKind for TcpTransport {
     }
 
     fn refusing_address(&self) -> AddressSpec {
-        // Bound by the kernel, and given back without ever having listened to anybody.
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        AddressSpec::from(listener.local_addr().expect("its address"))
+        // A port that the kernel has just assigned, released again.
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
+        AddressSpec::from(listener.local_addr().expect("the socket has an address"))
     }
 
     fn lacks(&self, _: Ability) -> Option<&'static str> {
         None
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
+    fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let Some(Address::Ip(address)) = server.local_address() else {
-            panic!("{server:?} is bound elsewhere");
+            panic!("{server:?} has no address of this transport");
         };
-        let stream = TcpStream::connect_timeout(&address, WAIT_LIMIT).expect("a connection");
-        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a limit");
-        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        let stream =
+            TcpStream::connect_timeout(&address, WAIT_LIMIT).expect("the connection is made");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("the timeout is set");
+        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("the timeout is set");
         Box::new(StdSocket {
             stream,
             finish: |stream| stream.shutdown(Shutdown::Write),
-            doom: |stream| set_socket_linger(stream, Some(Duration::ZERO)).expect("an option"),
+            arm_reset: |stream| {
+                set_socket_linger(stream, Some(Duration::ZERO)).expect("SO_LINGER is set")
+            },
         })
     }
 }

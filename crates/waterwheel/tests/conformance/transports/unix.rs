@@ -19,26 +19,26 @@ use crate::cell::{Ability, ForeignPeer, TransportKind};
 use crate::test_bed::WAIT_LIMIT;
 
 pub(crate) struct UnixTransport {
-    /// A file that a server has left behind. It goes with this value.
-    left: PathBuf,
+    /// A socket file that a server has left behind. Dropping this value removes it.
+    stale_path: PathBuf,
 }
 
 impl UnixTransport {
     pub(crate) fn new() -> Self {
-        let left = path(number());
-        drop(UnixListener::bind(&left).expect("a file"));
-        Self { left }
+        let stale_path = path(number());
+        drop(UnixListener::bind(&stale_path).expect("the path is free"));
+        Self { stale_path }
     }
 }
 
 impl Drop for UnixTransport {
     fn drop(&mut self) {
-        // If it is not there then nobody needs it to be removed.
-        let _ = fs::remove_file(&self.left);
+        // An error means that the file is already removed.
+        let _ = fs::remove_file(&self.stale_path);
     }
 }
 
-/// Another one each time.
+/// Returns a number that is unique in this process.
 fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
@@ -48,7 +48,7 @@ fn name(number: u64) -> String {
     format!("waterwheel-conformance-{}-{number}", process::id())
 }
 
-/// Where nobody is bound: a path or an abstract name, in turn.
+/// Returns an unbound address: a path or an abstract name, in turn.
 pub(crate) fn free_unix_address() -> UnixAddress {
     let number = number();
     match number % 2 {
@@ -80,7 +80,7 @@ impl TransportKind for UnixTransport {
 
     fn refusing_address(&self) -> AddressSpec {
         match free_unix_address() {
-            UnixAddress::Path(_) => UnixAddress::path(&self.left).into(),
+            UnixAddress::Path(_) => UnixAddress::path(&self.stale_path).into(),
             other => other.into(),
         }
     }
@@ -88,10 +88,10 @@ impl TransportKind for UnixTransport {
     fn lacks(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::Lingering => {
-                Some("a Unix socket has no resets to send: whatever it lingers for, it is closed")
+                Some("a Unix socket sends no resets: with any SO_LINGER it is just closed")
             }
             Ability::IndependentDirections => {
-                Some("the kernel fails the writes of who is not read any more, and says why")
+                Some("the kernel fails writes to a peer that has shut down its input (EPIPE)")
             }
             Ability::SystemWrites
             | Ability::SmallBuffers
@@ -101,21 +101,22 @@ impl TransportKind for UnixTransport {
         }
     }
 
-    fn foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
+    fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer> {
         let address = match server.local_address() {
             Some(Address::Unix(UnixAddress::Path(path))) => SocketAddr::from_pathname(path),
             Some(Address::Unix(UnixAddress::Abstract(name))) => {
                 SocketAddr::from_abstract_name(name)
             }
-            _ => panic!("{server:?} is bound elsewhere"),
+            _ => panic!("{server:?} has no address of this transport"),
         };
-        let stream = UnixStream::connect_addr(&address.expect("an address")).expect("a connection");
-        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("a limit");
-        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("a limit");
+        let stream = UnixStream::connect_addr(&address.expect("a valid address"))
+            .expect("the connection is made");
+        stream.set_read_timeout(Some(WAIT_LIMIT)).expect("the timeout is set");
+        stream.set_write_timeout(Some(WAIT_LIMIT)).expect("the timeout is set");
         Box::new(StdSocket {
             stream,
             finish: |stream| stream.shutdown(Shutdown::Write),
-            doom: |_| (), // Any close with something unread is one.
+            arm_reset: |_| (), // A close with unread bytes is a reset already.
         })
     }
 }
