@@ -24,7 +24,7 @@ pub const NAME_LIMIT: usize = 32;
 
 /// A command of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command<'a> {
+pub enum ClientCommand<'a> {
     /// Take this name.
     User(&'a str),
     /// Subscribe to this topic.
@@ -67,7 +67,7 @@ pub const HELP: [&str; 8] = [
     "HELP QUIT             disconnect",
 ];
 
-impl<'a> Command<'a> {
+impl<'a> ClientCommand<'a> {
     /// Parses a line.
     ///
     /// # Errors
@@ -78,25 +78,25 @@ impl<'a> Command<'a> {
         if word.is_empty() {
             Err(ParseError::Empty)
         } else if is("USER") {
-            Ok(Command::User(parse_name("USER name", "name", rest)?))
+            Ok(ClientCommand::User(parse_name("USER name", "name", rest)?))
         } else if is("SUB") {
-            Ok(Command::Sub(parse_name("SUB topic", "topic", rest)?))
+            Ok(ClientCommand::Sub(parse_name("SUB topic", "topic", rest)?))
         } else if is("UNSUB") {
-            Ok(Command::Unsub(parse_name("UNSUB topic", "topic", rest)?))
+            Ok(ClientCommand::Unsub(parse_name("UNSUB topic", "topic", rest)?))
         } else if is("PUB") {
             let (topic, text) = parse_name_and_text("PUB topic text", "topic", rest)?;
-            Ok(Command::Pub { topic, text })
+            Ok(ClientCommand::Pub { topic, text })
         } else if is("PUSH") {
             let (user, text) = parse_name_and_text("PUSH user text", "user", rest)?;
-            Ok(Command::Push { user, text })
+            Ok(ClientCommand::Push { user, text })
         } else if is("PING") {
-            expect_end("PING", rest).map(|()| Command::Ping)
+            expect_end("PING", rest).map(|()| ClientCommand::Ping)
         } else if is("PONG") {
-            expect_end("PONG", rest).map(|()| Command::Pong)
+            expect_end("PONG", rest).map(|()| ClientCommand::Pong)
         } else if is("HELP") {
-            expect_end("HELP", rest).map(|()| Command::Help)
+            expect_end("HELP", rest).map(|()| ClientCommand::Help)
         } else if is("QUIT") {
-            expect_end("QUIT", rest).map(|()| Command::Quit)
+            expect_end("QUIT", rest).map(|()| ClientCommand::Quit)
         } else {
             Err(ParseError::Unknown { word: quote_shortened(word) })
         }
@@ -283,25 +283,28 @@ mod tests {
     use super::*;
 
     fn error(line: &str) -> String {
-        Command::parse(line).unwrap_err().to_string()
+        ClientCommand::parse(line).unwrap_err().to_string()
     }
 
     #[test]
     fn commands_are_parsed() {
         let of = [
-            ("USER ann", Command::User("ann")),
-            ("user ann", Command::User("ann")),
-            ("  SUB   news  ", Command::Sub("news")),
-            ("UNSUB news", Command::Unsub("news")),
-            ("PUB news rain  and sun ", Command::Pub { topic: "news", text: "rain  and sun " }),
-            ("PUSH bob\thi", Command::Push { user: "bob", text: "hi" }),
-            ("PING", Command::Ping),
-            ("pong ", Command::Pong),
-            ("HELP", Command::Help),
-            ("quit", Command::Quit),
+            ("USER ann", ClientCommand::User("ann")),
+            ("user ann", ClientCommand::User("ann")),
+            ("  SUB   news  ", ClientCommand::Sub("news")),
+            ("UNSUB news", ClientCommand::Unsub("news")),
+            (
+                "PUB news rain  and sun ",
+                ClientCommand::Pub { topic: "news", text: "rain  and sun " },
+            ),
+            ("PUSH bob\thi", ClientCommand::Push { user: "bob", text: "hi" }),
+            ("PING", ClientCommand::Ping),
+            ("pong ", ClientCommand::Pong),
+            ("HELP", ClientCommand::Help),
+            ("quit", ClientCommand::Quit),
         ];
         for (line, command) in of {
-            assert_eq!(Command::parse(line), Ok(command), "{line:?}");
+            assert_eq!(ClientCommand::parse(line), Ok(command), "{line:?}");
         }
     }
 
@@ -331,7 +334,10 @@ mod tests {
     #[test]
     fn a_name_has_at_most_32_bytes() {
         let longest = "x".repeat(NAME_LIMIT);
-        assert_eq!(Command::parse(&format!("USER {longest}")), Ok(Command::User(&longest)));
+        assert_eq!(
+            ClientCommand::parse(&format!("USER {longest}")),
+            Ok(ClientCommand::User(&longest))
+        );
         assert_eq!(
             error(&format!("SUB {longest}y")),
             "the topic has 33 bytes; at most 32 are allowed"

@@ -16,7 +16,7 @@ use crate::drain_gate::DrainGate;
 use crate::line_counters::LineCounters;
 use crate::outbox::Outbox;
 use crate::outbox_writer::FinalLine;
-use crate::protocol::{Command, HELP, Reply};
+use crate::protocol::{ClientCommand, HELP, Reply};
 use crate::registry::{RegisteredClient, Registry, RegistryError};
 
 /// The state shared by all sessions.
@@ -55,11 +55,11 @@ impl Session {
         let Some(_command) = state.gate.enter() else {
             return reply(ctx, &Reply::Err(CommandError::Closing.to_string()));
         };
-        match Command::parse(line) {
-            Ok(Command::Quit) => self.disconnect(ctx, Reply::Bye("goodbye")),
-            Ok(Command::Pong) => {}
+        match ClientCommand::parse(line) {
+            Ok(ClientCommand::Quit) => self.disconnect(ctx, Reply::Bye("goodbye")),
+            Ok(ClientCommand::Pong) => {}
             Ok(command) => {
-                if command == Command::Help {
+                if command == ClientCommand::Help {
                     HELP.iter().for_each(|line| ctx.write(*line));
                 }
                 let result = state.execute(command, member);
@@ -80,28 +80,28 @@ impl Session {
 impl GatewayState {
     fn execute(
         &self,
-        command: Command<'_>,
+        command: ClientCommand<'_>,
         member: &mut RegisteredClient,
     ) -> Result<Reply, CommandError> {
         let from = member.name().ok_or(CommandError::NoName);
         Ok(match command {
-            Command::User(name) => {
+            ClientCommand::User(name) => {
                 member.take_name(name)?;
                 Reply::Welcome(name.to_owned())
             }
-            Command::Sub(topic) => {
+            ClientCommand::Sub(topic) => {
                 from?;
                 member.subscribe(topic)?;
                 Reply::Ok
             }
-            Command::Unsub(topic) => {
+            ClientCommand::Unsub(topic) => {
                 member.unsubscribe(topic)?;
                 Reply::Ok
             }
-            Command::Pub { topic, text } => self.publish(topic, from?, text),
-            Command::Push { user, text } => self.push(user, from?, text)?,
-            Command::Ping => Reply::Pong,
-            Command::Pong | Command::Help | Command::Quit => Reply::Ok,
+            ClientCommand::Pub { topic, text } => self.publish(topic, from?, text),
+            ClientCommand::Push { user, text } => self.push(user, from?, text)?,
+            ClientCommand::Ping => Reply::Pong,
+            ClientCommand::Pong | ClientCommand::Help | ClientCommand::Quit => Reply::Ok,
         })
     }
 

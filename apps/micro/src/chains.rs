@@ -12,14 +12,14 @@ use waterwheel::channel::{
 };
 use waterwheel::executor::{Clock, Error};
 
-use crate::Outcome;
+use crate::MicroResult;
 use crate::hops::GeneratorTransport;
 
 /// Lines per buffer.
 const LINES: u64 = 32;
 
 /// Sends `lines` lines through a pipeline of this kind.
-pub(crate) fn chains(kind: &str, lines: u64) -> Outcome {
+pub(crate) fn chains(kind: &str, lines: u64) -> MicroResult {
     let build: fn(&mut Edit<'_>) -> Result<(), Error> = match kind {
         "by-hand" => {
             |edit| edit.add_last("app", HandWrittenLines::default()).map(drop).map_err(Error::from)

@@ -9,7 +9,7 @@ use waterwheel::channel::{
 };
 use waterwheel::net::{Auto, Tcp};
 
-use crate::Outcome;
+use crate::MicroResult;
 use crate::hops::EchoHandler;
 
 /// Connections per batch, as under load: they share the cost of a turn.
@@ -32,7 +32,7 @@ impl InboundHandler for RegisterAccepted {
 
 /// Opens, serves and closes `count` connections on one loop of this thread. Each peer makes five system calls: socket,
 /// connect, send, receive, close.
-pub(crate) fn connections(count: u64) -> Outcome {
+pub(crate) fn connections(count: u64) -> MicroResult {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let registered = event_loop.on_loop(|here| {
         here.register_with(NewChannel::new(Listener::new(Tcp)), |edit| {

@@ -9,7 +9,7 @@ use waterwheel::channel::{
 };
 use waterwheel::net::{Auto, Udp};
 
-use crate::Outcome;
+use crate::MicroResult;
 
 /// Datagrams per burst: four read rounds.
 const BURST: usize = 64;
@@ -33,7 +33,7 @@ impl InboundHandler for DatagramEcho {
 }
 
 /// Sends `bursts` bursts of datagrams and receives the echoes, with 64 system calls each.
-pub(crate) fn datagrams(bursts: u64) -> Outcome {
+pub(crate) fn datagrams(bursts: u64) -> MicroResult {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let new = NewChannel::new(Datagrams::new(Udp));
     let registered = event_loop.on_loop(|here| {

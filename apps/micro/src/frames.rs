@@ -13,7 +13,7 @@ use waterwheel::channel::{
 use waterwheel::codec::LengthField;
 use waterwheel::executor::{Clock, Error};
 
-use crate::Outcome;
+use crate::MicroResult;
 use crate::hops::GeneratorTransport;
 
 /// Frames per buffer.
@@ -23,7 +23,7 @@ const FRAMES: u64 = 32;
 const PAYLOAD: usize = 60;
 
 /// Sends `frames` frames through a pipeline of this kind.
-pub(crate) fn frames(kind: &str, frames: u64) -> Outcome {
+pub(crate) fn frames(kind: &str, frames: u64) -> MicroResult {
     let build: fn(&mut Edit<'_>) -> Result<(), Error> = match kind {
         "by-hand" => {
             |edit| edit.add_last("app", HandWrittenFrames::default()).map(drop).map_err(Error::from)

@@ -12,10 +12,10 @@ use waterwheel::channel::{
 };
 use waterwheel::executor::{Clock, Error};
 
-use crate::Outcome;
+use crate::MicroResult;
 
 /// Sends `events` through a pipeline of `slots` handlers.
-pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
+pub(crate) fn hops(slots: u64, events: u64) -> MicroResult {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
     let took = event_loop.on_loop(|here| {
         let channel = here.register_with(NewChannel::new(GeneratorTransport::new(0)), |edit| {
@@ -39,7 +39,7 @@ pub(crate) fn hops(slots: u64, events: u64) -> Outcome {
 }
 
 /// Reads `echoes` messages and writes them back.
-pub(crate) fn echoes(echoes: u64) -> Outcome {
+pub(crate) fn echoes(echoes: u64) -> MicroResult {
     let mut event_loop = EventLoopGroup::builder(TaskOnly).build_manual()?;
     let began = Clock::Monotonic.now();
     event_loop

@@ -56,7 +56,7 @@ use waterwheel::channel::{EventLoopGroup, on_ready};
 use waterwheel::executor::{Clock, EventExecutor, ManualExecutor, Nanos, ThreadFactory};
 use waterwheel::net::{Auto, foreign};
 
-type Outcome = Result<(), Box<dyn Error>>;
+type MicroResult = Result<(), Box<dyn Error>>;
 
 const LOOP_CORE: usize = 0;
 const PRODUCER_CORE: usize = 1;
@@ -67,7 +67,7 @@ const WINDOW: u64 = 65_536;
 /// Spin time, longer than the pause between two wake-ups of m2.
 const SPIN: Duration = Duration::from_millis(1);
 
-fn main() -> Outcome {
+fn main() -> MicroResult {
     let mut arguments: Vec<String> = std::env::args().skip(1).collect();
     let kind = arguments.first().cloned().unwrap_or_default();
     match kind.as_str() {
@@ -105,7 +105,7 @@ fn number<N: FromStr>(arguments: &[String], at: usize, otherwise: N) -> Result<N
     arguments.get(at).map_or(Ok(otherwise), |n| n.parse())
 }
 
-fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>) -> Outcome {
+fn measure<X: Send + 'static>(arguments: &[String], executor: &EventExecutor<X>) -> MicroResult {
     let quick = arguments.iter().any(|argument| argument == "quick");
     let tasks = if quick { 500_000 } else { 2_000_000 };
     match arguments.first().map(String::as_str) {
@@ -124,7 +124,7 @@ fn threads() -> Arc<ThreadFactory> {
     Arc::new(ThreadFactory::new("micro").pin_to([LOOP_CORE]))
 }
 
-fn pin(core: usize) -> Outcome {
+fn pin(core: usize) -> MicroResult {
     let mut set = CpuSet::new();
     set.set(core);
     Ok(sched_setaffinity(None, &set)?)
@@ -148,7 +148,7 @@ fn submission<X: Send + 'static>(
     producers: u64,
     tasks: u64,
     owns_a_u64: bool,
-) -> Outcome {
+) -> MicroResult {
     pin(PRODUCER_CORE)?;
     executor.submit(|| ())?.join()?;
     let mut rounds = Vec::new();
@@ -217,7 +217,7 @@ fn wait_for_room(submitted: u64, base: u64, yielding: bool) {
 
 // m2: wake-up
 
-fn wake_up<X: Send + 'static>(executor: &EventExecutor<X>, samples: u64) -> Outcome {
+fn wake_up<X: Send + 'static>(executor: &EventExecutor<X>, samples: u64) -> MicroResult {
     const WARM_UP: u64 = 500;
     const IDLE: Duration = Duration::from_micros(60);
     pin(PRODUCER_CORE)?;
@@ -248,7 +248,7 @@ fn wake_up<X: Send + 'static>(executor: &EventExecutor<X>, samples: u64) -> Outc
 
 const PARALLEL: u64 = 8;
 
-fn lateness<X: Send + 'static>(executor: &EventExecutor<X>, length: Duration) -> Outcome {
+fn lateness<X: Send + 'static>(executor: &EventExecutor<X>, length: Duration) -> MicroResult {
     let end = now().plus(length);
     let (late, all_late) = mpsc::channel();
     for k in 0..PARALLEL {
@@ -292,7 +292,7 @@ fn tick<X: Send + 'static>(
 // m4: promises
 
 /// Measures promises on a single thread, with a manually driven executor.
-fn promises(count: u64) -> Outcome {
+fn promises(count: u64) -> MicroResult {
     pin(LOOP_CORE)?;
     let manual = ManualExecutor::new();
     let executor = manual.executor();
@@ -321,7 +321,7 @@ fn promises(count: u64) -> Outcome {
 
 // Turns, counted by strace and callgrind.
 
-fn turn(ready: bool, turns: u32) -> Outcome {
+fn turn(ready: bool, turns: u32) -> MicroResult {
     let mut manual = EventLoopGroup::builder(Auto).build_manual()?;
     if ready {
         let count = eventfd(turns, EventfdFlags::SEMAPHORE | EventfdFlags::NONBLOCK)?;

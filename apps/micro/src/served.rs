@@ -8,11 +8,11 @@ use waterwheel::channel::{EventLoopGroup, NewChannel, Stream};
 use waterwheel::executor::Clock;
 use waterwheel::net::{Auto, Socket};
 
-use crate::Outcome;
+use crate::MicroResult;
 use crate::hops::EchoHandler;
 
 /// Sends `echoes` messages of 64 bytes, each after the reply to the previous one.
-pub(crate) fn served(echoes: u64) -> Outcome {
+pub(crate) fn served(echoes: u64) -> MicroResult {
     let (mut peer, socket) = UnixStream::pair()?;
     let group = EventLoopGroup::builder(Auto).threads(1).build()?;
     let stream = Stream::connected(Socket::new(socket)?.into(), None);

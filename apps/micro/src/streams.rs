@@ -8,14 +8,14 @@ use waterwheel::channel::{EventLoopGroup, NewChannel, Stream};
 use waterwheel::executor::Clock;
 use waterwheel::net::{Auto, Socket};
 
-use crate::Outcome;
+use crate::MicroResult;
 use crate::hops::EchoHandler;
 
 /// Bytes that a peer writes at a time.
 const LEN: usize = 64;
 
 /// Lets `peers` peers write and read `rounds` times each, over one loop on this thread.
-pub(crate) fn streams(peers: usize, rounds: u64) -> Outcome {
+pub(crate) fn streams(peers: usize, rounds: u64) -> MicroResult {
     let mut event_loop = EventLoopGroup::builder(Auto).build_manual()?;
     let mut ends = Vec::new();
     for _ in 0..peers {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use waterwheel::executor::{EventExecutor, ManualExecutor};
 
-use crate::{Outcome, Random, now};
+use crate::{MicroResult, Random, now};
 
 /// Schedules `count` timers on the loop and cancels them in random order.
-pub(crate) fn timers<X: Send + 'static>(executor: &EventExecutor<X>, count: usize) -> Outcome {
+pub(crate) fn timers<X: Send + 'static>(executor: &EventExecutor<X>, count: usize) -> MicroResult {
     let on_loop = executor.clone();
     let (insert, cancel) = executor.submit(move || schedule_and_cancel(&on_loop, count))?.join()?;
     let each = count as f64;
@@ -50,7 +50,7 @@ fn schedule_and_cancel<X: Send + 'static>(
 }
 
 /// Cancels one of `count` timers of equal delay and schedules another instead, `times` times.
-pub(crate) fn rearm(count: usize, times: u64) -> Outcome {
+pub(crate) fn rearm(count: usize, times: u64) -> MicroResult {
     const IDLE: Duration = Duration::from_secs(30);
     let mut manual = ManualExecutor::new();
     let executor = manual.executor().clone();

@@ -10,13 +10,13 @@ use std::sync::Arc;
 use waterwheel_executor::engine::CommandAccess;
 use waterwheel_executor::{CommandSender, Error, Origin, PromiseFuture};
 
+use crate::base::token::Token;
 use crate::driver::{Interest, Io, IoEvent, Readiness};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::loop_pool::LoopLease;
 use crate::event_loop::registrations::Registrant;
-use crate::token::Token;
 
 /// A descriptor to be registered with a loop. The driver's crate creates it.
 pub struct Foreign<T> {

@@ -65,6 +65,7 @@
 #![forbid(unsafe_code)]
 
 mod address;
+mod base;
 mod bootstrap;
 mod channel;
 mod channel_group;
@@ -73,18 +74,14 @@ mod event_loop;
 mod foreign;
 mod futures;
 pub mod local;
-mod local_queue;
-mod metrics;
 #[cfg(all(test, loom))]
 mod models;
 mod payload;
 mod pipeline;
-mod queue_capacity;
-mod report_throttle;
-mod token;
-mod wake_flag;
 
 pub use crate::address::{Address, AddressSpec, ConnectTarget, Resolver, UnixAddress};
+pub use crate::base::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::base::token::{Slab, Token, TokenMap};
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::handle::attributes::AttrKey;
@@ -126,7 +123,6 @@ pub use crate::futures::{
     Elapsed, Interval, LocalJoin, Sleep, Timeout, interval, interval_with, sleep, timeout,
     yield_now,
 };
-pub use crate::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{
     At, Completion, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit, Encode,
@@ -135,4 +131,3 @@ pub use crate::pipeline::{
     RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TooMuchUnread, TypeMismatch,
     TypeTag, Types,
 };
-pub use crate::token::{Slab, Token, TokenMap};

@@ -5,9 +5,9 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
+use crate::base::wake_flag::WakeFlag;
 use crate::channel::lifecycle::hold_count::HoldCount;
 use crate::channel::writing::submitted_bytes::SubmittedBytes;
-use crate::wake_flag::WakeFlag;
 
 /// A channel whose loop sleeps, and one word of work for each of its holders.
 struct HeldChannel {

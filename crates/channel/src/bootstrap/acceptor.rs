@@ -10,13 +10,13 @@ use waterwheel_executor::{Error, Fault, Origin, UserCode};
 use super::channel_template::ChannelTemplate;
 use super::connection_limit::{CONNECTION_PERMIT, ConnectionLimit, LimitReached};
 use super::loops::Loops;
+use crate::base::report_throttle::ReportThrottle;
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::new_channel::NewChannel;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::{Ctx, HandlerResult, InboundHandler};
-use crate::report_throttle::ReportThrottle;
 
 /// Chooses the loop of a connection by the key that user code computes for it.
 pub(super) type ChildKeyFn = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + Sync;

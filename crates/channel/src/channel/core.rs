@@ -22,6 +22,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use waterwheel_executor::{Error, Nanos, TimerKey};
 
+use crate::base::report_throttle::ReportThrottle;
+use crate::base::token::Token;
 use crate::channel::cold_state::ColdState;
 use crate::channel::deferred_calls::DeferredCall;
 use crate::channel::handle::Channel;
@@ -45,8 +47,6 @@ use crate::pipeline::offload::OffloadState;
 use crate::pipeline::slots::slot_list::{SlotId, TAIL};
 use crate::pipeline::typed::type_check::TransportTypes;
 use crate::pipeline::{Completion, Msg};
-use crate::report_throttle::ReportThrottle;
-use crate::token::Token;
 
 /// A channel, on its loop. No cell in here is borrowed while user code runs.
 pub(crate) struct ChannelCore {

@@ -4,11 +4,11 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::Completion;
 use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::slots::slot_list::SlotId;
-use crate::queue_capacity::shrink_if_empty;
 
 /// A call that waits to enter the channel.
 pub(super) enum DeferredCall {

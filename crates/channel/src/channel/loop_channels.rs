@@ -8,6 +8,8 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, ErrorKind};
 
+use crate::base::queue_capacity::shrink_if_empty;
+use crate::base::token::{Slab, Token};
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
 use crate::channel::handle::request::ChannelRequest;
@@ -16,8 +18,6 @@ use crate::event_loop::channel_layer::{ChannelLayer, ChannelLayerMarker, HostedC
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::Completion;
 use crate::pipeline::offload::OffloadLink;
-use crate::queue_capacity::shrink_if_empty;
-use crate::token::{Slab, Token};
 
 /// How deep channels may call each other before the next call is deferred (rule 7). Each level costs a few
 /// stack frames of user code; sixteen levels fit the smallest stacks in use.

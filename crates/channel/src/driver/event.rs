@@ -6,8 +6,8 @@ use std::io;
 use bytes::Bytes;
 
 use crate::address::Address;
+use crate::base::token::Token;
 use crate::payload::{AncillaryMessage, Datagram, Io};
-use crate::token::Token;
 
 /// An event of a registration. The order of events is part of the [contract](super#the-contract).
 ///

@@ -137,9 +137,9 @@ pub use self::out_queue::OutQueue;
 pub use self::socket_option::SocketOption;
 pub use self::task_only::TaskOnly;
 use crate::address::Address;
+use crate::base::token::Token;
 pub use crate::payload::Io;
 use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
-use crate::token::Token;
 
 /// The maximum number of datagrams per call: a larger batch would save next to nothing.
 pub const MAX_DATAGRAM_BATCH: usize = 16;

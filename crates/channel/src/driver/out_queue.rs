@@ -5,7 +5,7 @@ use std::io::IoSlice;
 
 use bytes::{Buf, Bytes};
 
-use crate::queue_capacity::has_excess_capacity;
+use crate::base::queue_capacity::has_excess_capacity;
 
 /// The bytes that a stream is to write, in order. The loop owns the queue; a driver reads it to write, and a
 /// completion driver keeps clones of its chunks until the kernel has finished with them.

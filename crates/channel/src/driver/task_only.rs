@@ -11,7 +11,7 @@ use super::{
     Submit, WaitSummary,
 };
 use crate::address::Address;
-use crate::token::Token;
+use crate::base::token::Token;
 
 /// Opens drivers that accept no descriptors: attaching or registering one fails.
 #[derive(Clone, Copy, Debug, Default)]

@@ -11,6 +11,7 @@ use waterwheel_executor::{
     EventExecutorGroupBuilder, RejectionPolicy, Reporter, ThreadSupplier, TokenPark, Watchdog,
 };
 
+use crate::base::metrics::LoopCounters;
 use crate::driver::{Driver, OpenDriver};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::group::EventLoopGroup;
@@ -23,7 +24,6 @@ use crate::event_loop::turn::select_strategy::SelectStrategy;
 use crate::event_loop::turn::spin_guard::DEFAULT_REBUILD_THRESHOLD;
 use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::LoopCounters;
 
 /// Collects the properties of an [`EventLoopGroup`]; [`build`](Self::build) checks them and opens the drivers.
 ///

@@ -11,13 +11,13 @@ use waterwheel_executor::{
     EventExecutor, ExecutorAttachment, Origin, PromiseFuture, Rejected, SharedFuture,
 };
 
+use crate::base::metrics::{LoopCounters, LoopMetrics};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::Drained;
 use crate::event_loop::group::EventLoopGroup;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::tail_tasks::{TailTask, TailTaskEntry};
 use crate::futures::FutureWaker;
-use crate::metrics::{LoopCounters, LoopMetrics};
 
 /// A handle to an event loop: an executor that also waits for I/O.
 ///

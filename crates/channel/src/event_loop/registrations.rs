@@ -19,10 +19,10 @@ use std::rc::Rc;
 use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Origin, UserCode};
 
+use crate::base::local_queue::LocalQueue;
+use crate::base::token::{Slab, Token};
 use crate::driver::{Detach, Io, IoEvent};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::local_queue::LocalQueue;
-use crate::token::{Slab, Token};
 
 /// The owner of a registration, which gets the events of its token. It lives on the loop and need not be `Send`.
 pub trait Registrant: 'static {

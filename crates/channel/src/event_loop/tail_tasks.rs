@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use waterwheel_executor::{CommandSender, Origin, UserCode};
 
+use crate::base::local_queue::LocalQueue;
 use crate::event_loop::command::LoopCommand;
-use crate::local_queue::LocalQueue;
 
 /// A handle that can remove a tail task before it runs.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use waterwheel_executor::{CommandSender, Nanos, TimerKey};
 
+use crate::base::token::{Slab, Token};
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::token::{Slab, Token};
 
 /// Waits for `time`, by the clock of the loop that polls the future; never less, and at least until the next turn.
 /// The time counts from this call if it is made on a loop, otherwise from the first poll.

@@ -13,11 +13,11 @@ use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
 use super::join::{JoinSlot, LocalJoin};
+use crate::base::local_queue::LocalQueue;
+use crate::base::token::{Slab, Token};
+use crate::base::wake_flag::WakeFlag;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::local_queue::LocalQueue;
-use crate::token::{Slab, Token};
-use crate::wake_flag::WakeFlag;
 
 /// A spawned future that delivers its own outcome.
 type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;

@@ -15,12 +15,12 @@ use super::message_queue::{MessageQueue, QueueRoom, QueuedMessage};
 use super::name_registry::LocalPort;
 use super::read_rounds::ReadRounds;
 use crate::address::{Address, ConnectTarget};
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, unsupported,
 };
 use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
-use crate::queue_capacity::shrink_if_empty;
 
 /// One end of a connection within the process: a client to be connected, or either end of a connection.
 /// Messages of any type go from one end to the other.

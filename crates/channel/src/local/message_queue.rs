@@ -5,9 +5,9 @@ use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::read_rounds::LocalReadOutcome;
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::transport::TransportWaker;
 use crate::pipeline::Msg;
-use crate::queue_capacity::shrink_if_empty;
 
 /// Bytes that may wait between two ends, by the size hints of the messages, before the writer has to wait; the
 /// message that exceeds it still passes. 64 KiB is the default high water mark of a channel: the writer and the

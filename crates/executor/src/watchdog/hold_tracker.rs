@@ -9,14 +9,14 @@ use crate::watchdog::activity_cell::ActivitySnapshot;
 #[derive(Debug, Default)]
 pub(super) struct HoldTracker {
     /// The outermost piece of work at the last look.
-    work: Option<Hold>,
+    work: Option<TrackedHold>,
     /// The round of events at the last look.
-    round: Option<Hold>,
+    round: Option<TrackedHold>,
 }
 
 /// A piece of work or a round that has held the loop since it was first seen.
 #[derive(Debug)]
-struct Hold {
+struct TrackedHold {
     number: u64,
     since: Nanos,
     /// The next report is due after this time.
@@ -68,7 +68,7 @@ impl HoldTracker {
 
 /// Continues with the same piece of work or round, or begins with another one.
 fn follow(
-    current: &mut Option<Hold>,
+    current: &mut Option<TrackedHold>,
     number: Option<u64>,
     now: Nanos,
     limit: Duration,
@@ -76,14 +76,14 @@ fn follow(
     match current {
         Some(hold) if Some(hold.number) == number => hold.check(now),
         _ => {
-            let new = |number| Hold { number, since: now, next_report: limit, reports: 0 };
+            let new = |number| TrackedHold { number, since: now, next_report: limit, reports: 0 };
             let ended = std::mem::replace(current, number.map(new));
             ended.map_or(HoldStatus::Fine, |ended| ended.finish(now))
         }
     }
 }
 
-impl Hold {
+impl TrackedHold {
     fn check(&mut self, now: Nanos) -> HoldStatus {
         let held_for = now.since(self.since);
         if held_for < self.next_report {

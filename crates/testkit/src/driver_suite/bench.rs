@@ -27,7 +27,7 @@ const MAX_SETTLE_TURNS: usize = 4;
 const MAX_ROUND_EVENTS: usize = 100_000;
 
 /// A driver under test.
-pub(super) struct Bench<'f> {
+pub(super) struct DriverBench<'f> {
     pub(super) fixture: &'f dyn Fixture,
     pub(super) driver: Box<dyn Driver>,
     pub(super) checker: EventChecker,
@@ -35,7 +35,7 @@ pub(super) struct Bench<'f> {
     complete: Option<IoEvent>,
 }
 
-impl<'f> Bench<'f> {
+impl<'f> DriverBench<'f> {
     pub(super) fn open(fixture: &'f dyn Fixture) -> Self {
         Self { fixture, driver: fixture.open(), checker: EventChecker::default(), complete: None }
     }

@@ -2,12 +2,12 @@
 
 use waterwheel_channel::driver::{Io, IoEvent, ReadPlan, Role};
 
-use super::bench::{Bench, TIMEOUT};
+use super::bench::{DriverBench, TIMEOUT};
 use super::{Fixture, RemoteStream, supports_sockets};
 
 /// Checks that an accepted connect gets `Connected` once, and that the stream can then be used.
 pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(of)] if *of == token));
@@ -22,7 +22,7 @@ pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
 
 /// Checks that `Connected` comes before the reads of the same round.
 pub fn l05_connected_is_delivered_before_read(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.set_read(token, Some(ReadPlan::default()));
@@ -38,7 +38,7 @@ pub fn l05_a_listener_accepts_as_planned(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     let mut remotes: Vec<Box<dyn RemoteStream>> = (0..5).map(|_| connector.connect()).collect();
@@ -61,7 +61,7 @@ pub fn l05_a_listener_accepts_as_planned(fixture: &dyn Fixture) {
 
 /// Checks that dropping an accepted connection closes it.
 pub fn l05_an_accepted_connection_that_is_dropped_is_closed(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     bench.set_read(listener, Some(ReadPlan::default()));

@@ -5,13 +5,13 @@ use std::io::ErrorKind;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
 use waterwheel_channel::{Datagram, Token};
 
-use super::bench::{Bench, SHORT_WAIT, TIMEOUT, wrote};
+use super::bench::{DriverBench, SHORT_WAIT, TIMEOUT, wrote};
 use super::{Fixture, RemoteDatagrams};
 
 /// More datagrams than there is room for.
 const TOO_MANY: usize = 1000;
 
-fn attach(bench: &mut Bench<'_>) -> (Token, Box<dyn RemoteDatagrams>) {
+fn attach(bench: &mut DriverBench<'_>) -> (Token, Box<dyn RemoteDatagrams>) {
     let (io, remote) = bench.fixture.datagrams();
     (bench.attach(io, Role::Datagram), remote)
 }
@@ -30,13 +30,13 @@ fn texts(datagrams: &[Datagram]) -> Vec<&[u8]> {
 }
 
 /// Turns until `n` datagrams were received, and returns them.
-fn receive(bench: &mut Bench<'_>, token: Token, n: usize) -> Vec<Datagram> {
+fn receive(bench: &mut DriverBench<'_>, token: Token, n: usize) -> Vec<Datagram> {
     let seen = bench.until("datagrams", |seen| received(seen, token).len() >= n);
     received(&seen, token)
 }
 
 /// Sends one datagram; returns `false` if it is pending because there is no room.
-fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
+fn send(bench: &mut DriverBench<'_>, token: Token, text: &[u8]) -> bool {
     let datagram = Datagram::new(text.to_vec());
     let sent = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram));
     match sent.unwrap_or_else(|error| panic!("send_datagrams: {error}")) {
@@ -54,7 +54,7 @@ fn send(bench: &mut Bench<'_>, token: Token, text: &[u8]) -> bool {
 
 /// Checks that each datagram is one event, also an empty one, and that nothing follows.
 pub fn l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     for texts in [&[&b"one"[..]][..], &[b"two", b"", b"three"]] {
@@ -68,7 +68,7 @@ pub fn l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round(fixtu
 
 /// Checks that a datagram is truncated to the plan's size and reports its whole length.
 pub fn l05_a_datagram_is_cut_off_at_the_plans_size(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 4 }));
     for text in [&b"four"[..], b"fives", b"one"] {
@@ -81,7 +81,7 @@ pub fn l05_a_datagram_is_cut_off_at_the_plans_size(fixture: &dyn Fixture) {
 
 /// Checks that datagrams beyond the plan come in the next round.
 pub fn l05_a_plan_bounds_a_round_of_datagrams(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     (0..8).for_each(|n| remote.send(&[n]));
     bench.set_read(token, Some(ReadPlan { max_reads: 3, size: 100 }));
@@ -94,7 +94,7 @@ pub fn l05_a_plan_bounds_a_round_of_datagrams(fixture: &dyn Fixture) {
 
 /// Checks that turning reads off within a round holds datagrams back until reads are on again.
 pub fn l05_datagrams_wait_while_reads_are_off(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     (0..5).for_each(|n| remote.send(&[n]));
     for n in 0..5 {
@@ -110,7 +110,7 @@ pub fn l05_datagrams_wait_while_reads_are_off(fixture: &dyn Fixture) {
 
 /// Checks the order of datagrams sent one by one and in batches, of which a driver takes at least one.
 pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     assert!(send(&mut bench, token, b"first"));
     let batch: Vec<_> = (0..5).map(|n| Datagram::new(vec![n])).collect();
@@ -129,7 +129,7 @@ pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
 
 /// Checks that a send without room is pending without spinning, and that no datagram is lost.
 pub fn l05_datagrams_wait_until_there_is_room(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
     assert!(sent > 0 && sent < TOO_MANY, "{sent} were sent that nobody receives");
@@ -145,7 +145,7 @@ pub fn l05_datagrams_wait_until_there_is_room(fixture: &dyn Fixture) {
 
 /// Checks that a socket released within a round continues there when it is attached again.
 pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (mut token, mut remote) = attach(&mut bench);
     (0..4).for_each(|n| remote.send(&[n]));
     for n in 0..4 {
@@ -166,7 +166,7 @@ pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
 
 /// Checks that stream calls on a datagram socket, and the reverse, are refused without effect.
 pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     let mut queue = OutQueue::new();
     queue.push("x".into());
@@ -185,7 +185,7 @@ pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
 
 /// Checks that an unread datagram does not spin while reads are off.
 pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     remote.send(b"one");
     bench.assert_settles();
@@ -198,7 +198,7 @@ pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
 
 /// Checks that a round ends although a send took the socket error that the wait had reported.
 pub fn l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     assert!(send(&mut bench, token, b"lost"));
@@ -213,7 +213,7 @@ pub fn l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round(fixtur
 
 /// Checks that a round ends when the peer closes while a write waits for room, and the room is used in that round.
 pub fn l05_an_error_and_room_for_a_pending_write_do_not_prolong_the_round(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));
     let sent = (0..TOO_MANY).take_while(|n| send(&mut bench, token, &n.to_be_bytes())).count();
@@ -234,7 +234,7 @@ pub fn l05_an_error_and_room_for_a_pending_write_do_not_prolong_the_round(fixtur
 }
 
 /// Sends a datagram and ignores the outcome.
-fn try_to_send(bench: &mut Bench<'_>, token: Token) {
+fn try_to_send(bench: &mut DriverBench<'_>, token: Token) {
     let datagram = Datagram::new("anybody?");
     if let Ok(Submit::Full) = bench.driver.send_datagrams(token, &mut std::iter::once(&datagram)) {
         bench.checker.entry(token).writing = Some(0);

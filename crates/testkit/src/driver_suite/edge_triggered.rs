@@ -5,7 +5,7 @@
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role, Submit};
 
-use super::bench::{Bench, TIMEOUT, bytes_of, is_eof, is_finished, wrote};
+use super::bench::{DriverBench, TIMEOUT, bytes_of, is_eof, is_finished, wrote};
 use super::{Fixture, RemoteStream, supports_sockets};
 
 /// Rounds of two reads of two bytes: eight bytes are two full rounds.
@@ -13,7 +13,7 @@ const SMALL: ReadPlan = ReadPlan { max_reads: 2, size: 2 };
 
 /// Checks that the next rounds read what a full round leaves, also if the last of them is full.
 pub fn l05_bytes_left_by_a_full_round_are_read_without_further_readiness(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(SMALL));
     for sent in [&b"0123456"[..], b"01234567", b"0123456789abcdefghi"] {
@@ -24,7 +24,7 @@ pub fn l05_bytes_left_by_a_full_round_are_read_without_further_readiness(fixture
 
 /// Checks that reading continues when reads were turned off after a full round and on again later.
 pub fn l05_bytes_left_by_a_full_round_are_read_when_reads_are_on_again(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"01234567xyz");
     let mut read = Vec::new();
@@ -42,7 +42,7 @@ pub fn l05_bytes_left_by_a_full_round_are_read_when_reads_are_on_again(fixture: 
 /// Checks that bytes that arrived in several pieces while reads were off are read later, with and without a wait in
 /// between.
 pub fn l05_bytes_that_arrived_while_reads_were_off_are_read_later(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     bench.assert_quiet();
     for noticed in [true, false, true] {
@@ -64,7 +64,7 @@ pub fn l05_bytes_that_arrived_while_reads_were_off_are_read_later(fixture: &dyn 
 /// Checks that a peer that finished while more bytes were left than a round reads is reported when reads go off, and
 /// that the rest and `Eof` follow when they are on again.
 pub fn l17_a_peer_that_finished_during_full_rounds_is_reported(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(SMALL));
     remote.send(b"01234567xyz");
@@ -80,7 +80,7 @@ pub fn l17_a_peer_that_finished_during_full_rounds_is_reported(fixture: &dyn Fix
 
 /// Checks that every pending write gets `Wrote`, whether room appears before the wait or several times.
 pub fn l05_every_pending_write_gets_wrote_when_there_is_room(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     for reads in [None, Some(ReadPlan::default()), None] {
         bench.set_read(token, reads);
@@ -100,7 +100,7 @@ pub fn l05_every_pending_write_gets_wrote_when_there_is_room(fixture: &dyn Fixtu
     }
 }
 
-fn until_wrote(bench: &mut Bench<'_>, token: Token, remote: &mut dyn RemoteStream) {
+fn until_wrote(bench: &mut DriverBench<'_>, token: Token, remote: &mut dyn RemoteStream) {
     let deadline = bench.now().plus(TIMEOUT);
     loop {
         remote.drain();
@@ -115,7 +115,7 @@ fn until_wrote(bench: &mut Bench<'_>, token: Token, remote: &mut dyn RemoteStrea
 pub fn l05_connections_left_by_a_round_are_accepted_without_further_readiness(
     fixture: &dyn Fixture,
 ) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     let plan = Some(ReadPlan { max_reads: 2, size: 0 });
@@ -151,7 +151,7 @@ pub fn l05_an_interrupted_round_continues_after_the_next_wait(fixture: &dyn Fixt
     if !supports_sockets(fixture, STREAMS) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let mut streams: Vec<_> = (0..STREAMS).map(|_| bench.stream()).collect();
     for (token, remote) in &mut streams {
         bench.set_read(*token, Some(SMALL));
@@ -182,7 +182,7 @@ pub fn l05_an_interrupted_round_continues_after_the_next_wait(fixture: &dyn Fixt
 
 /// Checks that readiness reported before a rebuild, to read or to write, still holds after it.
 pub fn l06_a_rebuild_keeps_readiness_reported_before(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     bench.set_read(token, None);
     remote.send(b"0123456");
@@ -201,7 +201,7 @@ pub fn l06_a_rebuild_keeps_readiness_reported_before(fixture: &dyn Fixture) {
 
 /// Checks that the next driver of a released socket detects the unread bytes that the first one knew of.
 pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture: &dyn Fixture) {
-    let mut first = Bench::open(fixture);
+    let mut first = DriverBench::open(fixture);
     let (token, mut remote) = first.stream();
     first.set_read(token, Some(SMALL));
     remote.send(b"0123456");
@@ -210,7 +210,7 @@ pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture
     first.assert_quiet();
     let io = first.driver.release(token).expect("release");
     first.checker.remove(token);
-    let mut second = Bench::open(fixture);
+    let mut second = DriverBench::open(fixture);
     let token = second.attach(io, Role::Stream);
     second.assert_quiet();
     second.set_read(token, Some(SMALL));
@@ -222,7 +222,7 @@ pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture
 /// Checks that datagrams that a full round left, or that arrived while reads were off, are received without another
 /// datagram.
 pub fn l05_datagrams_left_by_a_round_are_received_without_further_readiness(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut remote) = fixture.datagrams();
     let token = bench.attach(io, Role::Datagram);
     let received =

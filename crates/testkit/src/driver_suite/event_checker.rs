@@ -23,7 +23,7 @@ pub(super) struct RegistrationRecord {
     finished: bool,
     failed: bool,
     /// The stage reached in this round.
-    stage: RoundStage,
+    stage: CheckedRound,
     reads_in_round: u32,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum RegistrationKind {
 
 /// The stages of a round, in their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum RoundStage {
+enum CheckedRound {
     Before,
     Connected,
     Wrote,
@@ -59,7 +59,7 @@ impl EventChecker {
             ended: false,
             finished: false,
             failed: false,
-            stage: RoundStage::Before,
+            stage: CheckedRound::Before,
             reads_in_round: 0,
         })
     }
@@ -85,7 +85,7 @@ impl EventChecker {
     pub(super) fn begin_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            entry.stage = RoundStage::Before;
+            entry.stage = CheckedRound::Before;
             entry.reads_in_round = 0;
         }
     }
@@ -94,7 +94,7 @@ impl EventChecker {
     pub(super) fn end_round(&mut self) {
         for token in self.entries.tokens().collect::<Vec<_>>() {
             let entry = self.entry(token);
-            let open = entry.stage == RoundStage::Reading && !entry.detaching;
+            let open = entry.stage == CheckedRound::Reading && !entry.detaching;
             assert!(!open, "a round of reads of {token:?} ended without ReadComplete");
         }
     }
@@ -198,21 +198,21 @@ impl RegistrationRecord {
 
     fn check_stage(&mut self, event: &IoEvent) -> Result<(), &'static str> {
         let stage = match event {
-            IoEvent::Connected(_) => RoundStage::Connected,
-            IoEvent::Wrote(..) => RoundStage::Wrote,
+            IoEvent::Connected(_) => CheckedRound::Connected,
+            IoEvent::Wrote(..) => CheckedRound::Wrote,
             IoEvent::Read(..)
             | IoEvent::Datagram(..)
             | IoEvent::AncillaryMessage(..)
-            | IoEvent::Accepted(..) => RoundStage::Reading,
-            IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => RoundStage::ReadComplete,
-            IoEvent::Eof(_) | IoEvent::PeerFinished(_) => RoundStage::Eof,
+            | IoEvent::Accepted(..) => CheckedRound::Reading,
+            IoEvent::ReadComplete(_) | IoEvent::LastRead(..) => CheckedRound::ReadComplete,
+            IoEvent::Eof(_) | IoEvent::PeerFinished(_) => CheckedRound::Eof,
             IoEvent::AcceptFailed(..)
             | IoEvent::ReceiveFailed(..)
             | IoEvent::Failed(..)
             | IoEvent::Foreign(..)
-            | IoEvent::Detached(_) => RoundStage::Failed,
+            | IoEvent::Detached(_) => CheckedRound::Failed,
         };
-        let again = stage == RoundStage::Reading && self.stage == RoundStage::Reading;
+        let again = stage == CheckedRound::Reading && self.stage == CheckedRound::Reading;
         ensure(stage > self.stage || again, "out of order, or twice in one round")?;
         self.stage = stage;
         Ok(())

@@ -3,11 +3,11 @@
 use waterwheel_channel::driver::{Interest, IoEvent, Readiness};
 
 use super::Fixture;
-use super::bench::{Bench, SHORT_WAITS, TIMEOUT};
+use super::bench::{DriverBench, SHORT_WAITS, TIMEOUT};
 
 /// Checks that readiness is reported in every round until it ends.
 pub fn l08_readiness_is_reported_in_every_round_while_it_lasts(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
@@ -25,11 +25,11 @@ pub fn l08_readiness_is_reported_in_every_round_while_it_lasts(fixture: &dyn Fix
 
 /// Checks that the interest selects the reported readiness, and can be changed.
 pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
-    let told = |bench: &mut Bench<'_>, interest| {
+    let told = |bench: &mut DriverBench<'_>, interest| {
         bench.checker.change_interest(token, interest);
         bench.driver.set_interest(token, interest).expect("set_interest");
         let events = bench.turn(TIMEOUT);
@@ -48,7 +48,7 @@ pub fn l08_the_interest_can_be_changed(fixture: &dyn Fixture) {
 
 /// Checks that an empty interest is refused, and that the registration keeps its interest.
 pub fn l08_an_empty_interest_is_an_error(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     assert!(bench.driver.set_interest(token, Interest::NONE).is_err());
@@ -70,7 +70,7 @@ pub fn l08_an_empty_interest_is_an_error(fixture: &dyn Fixture) {
 
 /// Checks that a hang-up is reported for every interest.
 pub fn l08_a_hang_up_is_reported_for_every_interest(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE);
     bench.assert_quiet();
@@ -85,7 +85,7 @@ pub fn l08_a_hang_up_is_reported_for_every_interest(fixture: &dyn Fixture) {
 
 /// Checks that a detached descriptor has no events although it is ready.
 pub fn l08_a_detached_descriptor_has_no_events(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut source) = fixture.foreign();
     let token = bench.register(io, Interest::READABLE | Interest::WRITABLE);
     source.make_readable();
@@ -97,7 +97,7 @@ pub fn l08_a_detached_descriptor_has_no_events(fixture: &dyn Fixture) {
 
 /// Checks that stream calls on a foreign descriptor, and the reverse, are refused.
 pub fn l08_foreign_descriptors_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, _source) = fixture.foreign();
     let foreign = bench.register(io, Interest::READABLE);
     let (stream, mut remote) = bench.stream();

@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{IoEvent, OutQueue, ReadPlan, Role};
 
-use super::bench::{Bench, TIMEOUT, bytes_of, is_eof, is_failed, is_finished, wrote};
+use super::bench::{DriverBench, TIMEOUT, bytes_of, is_eof, is_failed, is_finished, wrote};
 use super::event_checker::RegistrationKind;
 use super::{Fixture, supports_sockets};
 
@@ -16,7 +16,7 @@ pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 3) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     bench.assert_quiet();
     let (_off, _remote_off) = bench.stream();
     let (_on, _remote_on) = bench.reading_stream();
@@ -28,7 +28,7 @@ pub fn l17_idle_registrations_do_not_spin(fixture: &dyn Fixture) {
 
 /// Checks that `PeerFinished` is delivered once while reads are off, and `Eof` when they are on.
 pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"bye");
     remote.finish();
@@ -42,7 +42,7 @@ pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
 
 /// Checks that unread bytes do not spin after reads were turned off again.
 pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     bench.set_read(token, None);
     remote.send(b"x");
@@ -56,7 +56,7 @@ pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
 /// Checks that `PeerFinished` is delivered despite a pending write or a round in which reads went off, but not twice,
 /// and not after the driver's own input was shut down.
 pub fn l17_peer_finished_is_delivered_once_while_reads_are_off(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
     remote.finish();
@@ -85,13 +85,13 @@ pub fn l17_peer_finished_is_delivered_once_while_reads_are_off(fixture: &dyn Fix
     bench.assert_settles();
 }
 
-fn until_finished(bench: &mut Bench<'_>, token: Token) {
+fn until_finished(bench: &mut DriverBench<'_>, token: Token) {
     bench.until("PeerFinished", |seen| seen.iter().any(|event| is_finished(event, token)));
 }
 
 /// Checks that a reset while reads are off gives at most one event.
 pub fn l17_a_reset_with_reads_off_fails_once(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.reset();
     bench.until("Failed", |seen| seen.iter().any(|event| is_failed(event, token)));
@@ -103,7 +103,7 @@ pub fn l17_a_reset_with_reads_off_fails_once(fixture: &dyn Fixture) {
 
 /// Checks that a stream closed in both directions does not spin, with reads on and off.
 pub fn l17_a_stream_closed_in_both_directions_does_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     for reads in [true, false] {
         let (token, mut remote) = bench.stream();
         if reads {
@@ -132,7 +132,7 @@ pub fn l17_a_stream_closed_in_both_directions_does_not_spin(fixture: &dyn Fixtur
 
 /// Checks that a refused connect (ECONNREFUSED) fails at once or with one event, and nothing follows.
 pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, target) = fixture.connect_refused();
     let token = bench.checker.add(RegistrationKind::Connecting);
     let error = match bench.driver.attach(token, io, Role::Connecting(target.into())) {
@@ -151,7 +151,7 @@ pub fn l17_a_refused_connect_fails_once(fixture: &dyn Fixture) {
 
 /// Checks that a connected stream that is always writable gives no events.
 pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     bench.until("Connected", |seen| matches!(seen, [IoEvent::Connected(_)]));
@@ -163,7 +163,7 @@ pub fn l17_a_connected_stream_does_not_spin(fixture: &dyn Fixture) {
 
 /// Checks that a pending write gets `Wrote` once.
 pub fn l17_a_pending_write_gets_wrote_once(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
     let deadline = bench.now().plus(TIMEOUT);
@@ -178,7 +178,7 @@ pub fn l17_a_pending_write_gets_wrote_once(fixture: &dyn Fixture) {
 
 /// Checks that connections in the backlog of a listener with accepts off give no events.
 pub fn l17_a_full_backlog_with_accepts_off_does_not_spin(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (io, mut connector) = fixture.listener();
     let listener = bench.attach(io, Role::Listener);
     bench.set_read(listener, Some(ReadPlan::default()));

@@ -2,12 +2,12 @@
 
 use waterwheel_channel::driver::{IoEvent, ReadPlan};
 
-use super::bench::{Bench, TIMEOUT, bytes_of, is_eof, is_failed};
+use super::bench::{DriverBench, TIMEOUT, bytes_of, is_eof, is_failed};
 use super::{Fixture, supports_sockets};
 
 /// Checks that nothing is read before reads are turned on, and everything afterwards.
 pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"hello");
     bench.assert_quiet();
@@ -17,7 +17,7 @@ pub fn l05_reads_are_off_at_first(fixture: &dyn Fixture) {
 
 /// Checks that a round of reads ends with one `ReadComplete`, and that no event follows.
 pub fn l05_a_round_of_reads_ends_with_one_read_complete(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     for _ in 0..3 {
         remote.send(b"hello");
@@ -35,7 +35,7 @@ pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     let (other, mut other_remote) = bench.reading_stream();
     for _ in 0..3 {
@@ -58,7 +58,7 @@ pub fn l05_a_last_read_ends_its_round(fixture: &dyn Fixture) {
 
 /// Checks that a stream detached within a round gets no `ReadComplete`.
 pub fn l07_a_detached_stream_has_no_read_complete(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"hello");
     assert!(bench.wait(TIMEOUT).ready > 0);
@@ -73,7 +73,7 @@ pub fn l07_a_detached_stream_has_no_read_complete(fixture: &dyn Fixture) {
 /// Checks that a round has at most `max_reads` reads of at most `size` bytes, and that later rounds read the rest.
 pub fn l05_a_plan_bounds_a_round(fixture: &dyn Fixture) {
     const SENT: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxy";
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(ReadPlan { max_reads: 3, size: 4 }));
     remote.send(SENT);
@@ -89,7 +89,7 @@ pub fn l05_a_flooding_peer_cannot_prolong_a_round(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (flooded, mut flood) = bench.reading_stream();
     let (other, mut remote) = bench.reading_stream();
     remote.send(b"me too");
@@ -110,7 +110,7 @@ pub fn l05_a_flooding_peer_cannot_prolong_a_round(fixture: &dyn Fixture) {
 
 /// Checks that turning reads off within a round stops them at once, and that no bytes are lost.
 pub fn l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let plan = Some(ReadPlan { max_reads: 16, size: 1 });
     bench.set_read(token, plan);
@@ -128,7 +128,7 @@ pub fn l05_reads_that_are_turned_off_stop_in_the_middle_of_a_round(fixture: &dyn
 
 /// Checks that `Eof` is delivered once, after all bytes.
 pub fn l05_eof_is_delivered_once_and_last(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(ReadPlan { max_reads: 2, size: 2 }));
     remote.send(b"goodbye");
@@ -144,7 +144,7 @@ pub fn l05_eof_is_delivered_once_and_last(fixture: &dyn Fixture) {
 
 /// Checks that `Eof` is delivered to a reader that turns reads off at each `ReadComplete` and on after the round.
 pub fn l05_eof_is_delivered_although_reads_go_off_after_each_round(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     remote.send(b"bye");
     remote.finish();
@@ -168,7 +168,7 @@ pub fn l05_eof_is_delivered_although_reads_go_off_after_each_round(fixture: &dyn
 
 /// Checks that a stream whose peer has finished can still be written to.
 pub fn l05_a_stream_whose_peer_has_finished_can_be_written_to(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.finish();
     bench.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
@@ -181,7 +181,7 @@ pub fn l05_a_reset_fails_a_stream_once(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     let (other, mut alive) = bench.reading_stream();
     remote.reset();

@@ -4,7 +4,7 @@ use waterwheel_channel::driver::{
     Detach, Interest, IoEvent, OutQueue, ReadPlan, Role, WaitSummary,
 };
 
-use super::bench::{Bench, TIMEOUT, bytes_of, is_detached, wrote};
+use super::bench::{DriverBench, TIMEOUT, bytes_of, is_detached, wrote};
 use super::{Fixture, supports_sockets};
 
 /// Checks that all registrations keep their token and interest.
@@ -12,7 +12,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
     if !supports_sockets(fixture, 3) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 0);
     let (reading, mut of_reading) = bench.reading_stream();
     let (silent, mut of_silent) = bench.stream();
@@ -45,7 +45,7 @@ pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (first, mut of_first) = bench.reading_stream();
     let (second, mut of_second) = bench.reading_stream();
     of_first.send(b"first");
@@ -69,7 +69,7 @@ pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
 
 /// Checks that a write that waits for room gets `Wrote` after the rebuild.
 pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write_until_full(token, &mut OutQueue::new());
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
@@ -84,7 +84,7 @@ pub fn l06_a_rebuild_keeps_a_pending_write(fixture: &dyn Fixture) {
 
 /// Checks that a connect in flight gets `Connected` after the rebuild.
 pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let dialled = fixture.connect_accepted();
     let token = bench.attach(dialled.io, Role::Connecting(dialled.target.into()));
     assert_eq!(bench.driver.rebuild().expect("rebuild"), 1);
@@ -96,7 +96,7 @@ pub fn l06_a_rebuild_keeps_a_pending_connect(fixture: &dyn Fixture) {
 
 /// Checks that wakers created before the rebuild still end waits, and that a wake before it is not lost.
 pub fn l06_the_waker_survives_a_rebuild(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let waker = bench.driver.waker();
     let woken = WaitSummary { ready: 0, woken: true };
     waker.unpark();
@@ -110,7 +110,7 @@ pub fn l06_the_waker_survives_a_rebuild(fixture: &dyn Fixture) {
 
 /// Checks that a registration that is being detached is not moved, and still gets `Detached`.
 pub fn l06_a_rebuild_does_not_restore_detached_registrations(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");
     let pending = bench.begin_detach(token) == Detach::Pending;

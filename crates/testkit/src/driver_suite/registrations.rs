@@ -6,7 +6,7 @@ use std::sync::Arc;
 use waterwheel_channel::Token;
 use waterwheel_channel::driver::{Detach, Interest, Io, IoEvent, OutQueue, ReadPlan, Role};
 
-use super::bench::{Bench, TIMEOUT, bytes_of, is_detached};
+use super::bench::{DriverBench, TIMEOUT, bytes_of, is_detached};
 use super::event_checker::RegistrationKind;
 use super::{Fixture, ForeignTrigger, RemoteStream, supports_sockets};
 
@@ -15,7 +15,7 @@ pub fn l07_streams_detached_at_the_first_event_have_no_events(fixture: &dyn Fixt
     if !supports_sockets(fixture, fixture.crowd_size()) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let mut crowd: Vec<(Token, Box<dyn RemoteStream>)> =
         (0..fixture.crowd_size()).map(|_| bench.reading_stream()).collect();
     crowd.iter_mut().for_each(|(_, remote)| assert_eq!(remote.send(b"x"), 1));
@@ -27,7 +27,7 @@ pub fn l07_streams_detached_at_the_first_event_have_no_events(fixture: &dyn Fixt
 
 /// Checks that many ready foreign descriptors that are detached at the first event have no events.
 pub fn l07_foreign_descriptors_detached_at_the_first_event_have_no_events(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let mut crowd: Vec<(Token, Box<dyn ForeignTrigger>)> = Vec::new();
     for _ in 0..fixture.crowd_size() {
         let (io, source) = fixture.foreign();
@@ -40,7 +40,7 @@ pub fn l07_foreign_descriptors_detached_at_the_first_event_have_no_events(fixtur
 }
 
 /// Detaches all tokens but one, finishes the round, and expects one `Detached` for each pending detach.
-fn detach_all_but(bench: &mut Bench<'_>, one: Token, all: impl Iterator<Item = Token>) {
+fn detach_all_but(bench: &mut DriverBench<'_>, one: Token, all: impl Iterator<Item = Token>) {
     let others = all.filter(|token| *token != one);
     let pending: Vec<Token> =
         others.filter(|token| bench.begin_detach(*token) == Detach::Pending).collect();
@@ -65,7 +65,7 @@ pub fn l07_a_registration_does_not_inherit_events_of_its_predecessor(fixture: &d
     if !supports_sockets(fixture, 2) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     for _ in 0..20 {
         let (a, mut of_a) = bench.reading_stream();
         let (b, mut of_b) = bench.reading_stream();
@@ -94,7 +94,7 @@ pub fn l07_a_detach_is_done_at_once_or_followed_by_one_detached(fixture: &dyn Fi
     if !supports_sockets(fixture, 3) {
         return;
     }
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (reading, mut of_reading) = bench.reading_stream();
     let (idle, mut of_idle) = bench.stream();
     let (io, _door) = fixture.listener();
@@ -114,7 +114,7 @@ pub fn l07_a_detach_is_done_at_once_or_followed_by_one_detached(fixture: &dyn Fi
 
 /// Checks that a detach ends a pending write, with no event but `Detached`.
 pub fn l07_a_detach_ends_a_pending_write(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
     bench.write_until_full(token, &mut queue);
@@ -125,7 +125,7 @@ pub fn l07_a_detach_ends_a_pending_write(fixture: &dyn Fixture) {
 
 /// Checks that calls with tokens that are not attached are errors or do nothing.
 pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (gone, _remote) = bench.stream();
     bench.detach(gone);
     let (attached, mut remote) = bench.reading_stream();
@@ -146,7 +146,7 @@ pub fn l07_a_call_with_an_unknown_token_does_nothing(fixture: &dyn Fixture) {
 
 /// Checks that an unknown kind of socket is returned in the error, and that the token stays free.
 pub fn l07_a_failed_attach_returns_the_socket_and_leaves_the_token_free(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let target: std::net::SocketAddr = "127.0.0.1:9".parse().expect("an address");
     let token = bench.checker.add(RegistrationKind::Stream);
     for role in [Role::Stream, Role::Listener, Role::Connecting(target.into())] {
@@ -175,7 +175,7 @@ pub fn l07_a_failed_attach_returns_the_socket_and_leaves_the_token_free(fixture:
 
 /// Checks that successive streams with the same index are distinguished by their tokens.
 pub fn l07_tokens_with_the_same_index_are_distinguished(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let mut before: Option<Token> = None;
     for n in 0..50_u8 {
         let (token, mut remote) = bench.reading_stream();

@@ -8,7 +8,7 @@ use waterwheel_channel::driver::{Driver, IoEvent, ReadPlan, WaitSummary};
 use waterwheel_executor::Nanos;
 
 use super::Fixture;
-use super::bench::{Bench, SHORT_WAIT, TIMEOUT, bytes_of};
+use super::bench::{DriverBench, SHORT_WAIT, TIMEOUT, bytes_of};
 
 /// More polls than a byte needs to pass a loopback device: half a second on a real clock.
 const MAX_POLLS: usize = 500_000;
@@ -25,7 +25,7 @@ pub fn l02_a_driver_has_a_name(fixture: &dyn Fixture) {
 /// Checks that a wait is never early, and not much later than its deadline. A busy machine adds delay, so this detects
 /// a wrong time unit, not a missed microsecond.
 pub fn l02_a_wait_ends_at_its_deadline(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     for limit in [50, 1_000, 1_500, 20_000].map(Duration::from_micros) {
         let deadline = bench.now().plus(limit);
         let waited = bench.driver.wait(Some(deadline)).expect("wait");
@@ -38,7 +38,7 @@ pub fn l02_a_wait_ends_at_its_deadline(fixture: &dyn Fixture) {
 
 /// Checks that a wait with a deadline in the past reports ready events and does not block.
 pub fn l02_a_wait_with_a_past_deadline_does_not_block(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     assert_eq!(bench.wait_until(Nanos(0)), WaitSummary::default());
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");
@@ -50,7 +50,7 @@ pub fn l02_a_wait_with_a_past_deadline_does_not_block(fixture: &dyn Fixture) {
 
 /// Checks that a wait returns at once while events of the last round are left.
 pub fn l02_a_wait_does_not_block_while_events_are_left(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.set_read(token, Some(ReadPlan { max_reads: 16, size: 1 }));
     remote.send(b"xy");
@@ -68,7 +68,7 @@ pub fn l02_a_wait_does_not_block_while_events_are_left(fixture: &dyn Fixture) {
 
 /// Checks that an unpark before a wait ends that wait at once, and no other.
 pub fn l02_an_unpark_ends_the_next_wait_and_no_other(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     for _ in 0..3 {
         bench.driver.waker().unpark();
         let deadline = bench.now().plus(TIMEOUT);
@@ -81,7 +81,7 @@ pub fn l02_an_unpark_ends_the_next_wait_and_no_other(fixture: &dyn Fixture) {
 
 /// Checks that a thousand unparks of several threads before a wait end one wait.
 pub fn l02_many_unparks_end_one_wait(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let waker = bench.driver.waker();
     thread::scope(|scope| {
         for _ in 0..4 {
@@ -94,7 +94,7 @@ pub fn l02_many_unparks_end_one_wait(fixture: &dyn Fixture) {
 
 /// Checks that each of many unparks of another thread ends a wait without deadline.
 pub fn l02_an_unpark_from_another_thread_ends_a_wait(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let waker = bench.driver.waker();
     let (go, going) = mpsc::channel();
     let other = thread::spawn(move || going.iter().for_each(|()| waker.unpark()));
@@ -109,7 +109,7 @@ pub fn l02_an_unpark_from_another_thread_ends_a_wait(fixture: &dyn Fixture) {
 
 /// Checks that a wake and an event at the same time are both reported.
 pub fn l02_a_wake_and_an_event_are_both_reported(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");
     bench.driver.waker().unpark();
@@ -129,7 +129,7 @@ pub fn l02_the_waker_may_outlive_its_driver(fixture: &dyn Fixture) {
     let driver: Box<dyn Driver> = fixture.open();
     let waker = driver.waker();
     drop(driver);
-    let mut next = Bench::open(fixture);
+    let mut next = DriverBench::open(fixture);
     waker.unpark();
     thread::spawn(move || waker.unpark()).join().expect("unpark after the driver was dropped");
     next.assert_quiet();

@@ -7,14 +7,14 @@ use bytes::Bytes;
 use waterwheel_channel::driver::{OutQueue, ReadPlan, Submit};
 
 use super::Fixture;
-use super::bench::{Bench, SHORT_WAIT, TIMEOUT, bytes_of, is_failed, wrote};
+use super::bench::{DriverBench, SHORT_WAIT, TIMEOUT, bytes_of, is_failed, wrote};
 use crate::temp_file::TempFile;
 
 /// Checks that written bytes arrive in order, in any number of chunks.
 pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
     // More chunks than one writev takes (IOV_MAX is 1024), so that the rest has to follow.
     const CHUNKS: usize = 3000;
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
     let mut expected = Vec::new();
@@ -31,7 +31,7 @@ pub fn l05_what_is_written_arrives_in_order(fixture: &dyn Fixture) {
 
 /// Checks that a write without room is pending, that room gives one `Wrote`, and that no byte is lost or repeated.
 pub fn l05_a_write_without_room_is_pending_until_there_is_room(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
     let mut written = bench.write_until_full(token, &mut queue);
@@ -62,7 +62,7 @@ pub fn l05_a_write_without_room_is_pending_until_there_is_room(fixture: &dyn Fix
 
 /// Checks that `Wrote` comes before the reads of the same round.
 pub fn l05_wrote_is_delivered_before_read(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut queue = OutQueue::new();
     bench.write_until_full(token, &mut queue);
@@ -84,7 +84,7 @@ pub fn l05_wrote_is_delivered_before_read(fixture: &dyn Fixture) {
 /// Checks that a sent file arrives between the bytes written before and after it, also to a slow reader.
 pub fn l05_a_file_arrives_between_the_bytes_around_it(fixture: &dyn Fixture) {
     let temp_file = TempFile::new(3_000_000);
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     bench.write(token, b"before ");
     let mut file = temp_file.region(3..);
@@ -121,7 +121,7 @@ pub fn l05_a_file_arrives_between_the_bytes_around_it(fixture: &dyn Fixture) {
 /// Checks that a file that was truncated is an error when its end is reached.
 pub fn l05_a_truncated_file_is_an_error(fixture: &dyn Fixture) {
     let temp_file = TempFile::new(1000);
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
     let mut file = temp_file.region(..);
     temp_file.set_len(10);
@@ -144,7 +144,7 @@ pub fn l05_a_truncated_file_is_an_error(fixture: &dyn Fixture) {
 /// Checks that shutting down the output is end of file for the peer, after the written bytes, and that the other
 /// direction stays open.
 pub fn l05_shutting_down_the_output_is_end_of_file_for_the_peer(fixture: &dyn Fixture) {
-    let mut bench = Bench::open(fixture);
+    let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
     bench.write(token, b"last words");
     bench.driver.shutdown(token, Shutdown::Write).expect("shutdown");

@@ -12,7 +12,7 @@ use waterwheel_executor::Error;
 
 use super::server_transport::ServerTransport;
 use super::stream_transport::WireTransport;
-use super::wire::{OfferOutcome, Wire};
+use super::wire::{BacklogOutcome, Wire};
 
 /// Creates two connected channels: what one writes, the other reads, as a stream of bytes. They may be on the same
 /// loop or on two, over any driver.
@@ -135,11 +135,11 @@ impl EmbeddedNetwork {
         let server = self.server(&name)?;
         let accepted = || WireTransport::to_test(wire.clone()).addresses(at.clone(), None);
         match server.wire.offer(server.backlog, || NewChannel::new(accepted())) {
-            OfferOutcome::Queued => Ok(EmbeddedPeer { wire }),
-            OfferOutcome::BacklogFull => {
+            BacklogOutcome::Queued => Ok(EmbeddedPeer { wire }),
+            BacklogOutcome::BacklogFull => {
                 Err(LocalError::BacklogFull { name, backlog: server.backlog }.into())
             }
-            OfferOutcome::Closed => Err(LocalError::Refused { name }.into()),
+            BacklogOutcome::Closed => Err(LocalError::Refused { name }.into()),
         }
     }
 
@@ -163,9 +163,9 @@ impl EmbeddedNetwork {
         let (local, peer) = (to.remote.clone(), to.local.clone());
         let new = || NewChannel::new(accepted().addresses(local, peer));
         match server.wire.offer(server.backlog, new) {
-            OfferOutcome::Queued => Ok(true),
-            OfferOutcome::BacklogFull => Ok(false),
-            OfferOutcome::Closed => Err(LocalError::Refused { name }),
+            BacklogOutcome::Queued => Ok(true),
+            BacklogOutcome::BacklogFull => Ok(false),
+            BacklogOutcome::Closed => Err(LocalError::Refused { name }),
         }
     }
 

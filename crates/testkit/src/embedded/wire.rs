@@ -250,24 +250,24 @@ impl Wire {
     // Called on the wire of a server, which reads accepted channels.
 
     /// Queues a channel to be accepted, if fewer than `backlog` are queued.
-    pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> OfferOutcome {
+    pub(super) fn offer(&self, backlog: usize, new: impl FnOnce() -> NewChannel) -> BacklogOutcome {
         {
             let mut state = self.lock();
             if state.closed {
-                return OfferOutcome::Closed;
+                return BacklogOutcome::Closed;
             }
             if state.inbox.len() >= backlog {
-                return OfferOutcome::BacklogFull;
+                return BacklogOutcome::BacklogFull;
             }
             state.inbox.push_back(Msg::new(new()));
         }
         self.wake();
-        OfferOutcome::Queued
+        BacklogOutcome::Queued
     }
 }
 
 /// The outcome of offering a channel to a server.
-pub(super) enum OfferOutcome {
+pub(super) enum BacklogOutcome {
     /// The channel is queued to be accepted.
     Queued,
     /// The backlog is full.

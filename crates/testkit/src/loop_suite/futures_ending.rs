@@ -182,14 +182,14 @@ pub fn l15_a_future_that_panicked_is_dropped_on_the_loop(drivers: &dyn OpenDrive
 
 /// Checks that a panicking destructor of a future is reported, and that the loop continues.
 pub fn e12_a_future_whose_drop_panics_is_reported(drivers: &dyn OpenDriver) {
-    struct Bomb;
-    impl Drop for Bomb {
+    struct PanicsOnDrop;
+    impl Drop for PanicsOnDrop {
         fn drop(&mut self) {
             panic_quietly("boom");
         }
     }
     let mut bench = Bench::new(drivers);
-    let bomb = Bomb;
+    let bomb = PanicsOnDrop;
     let join = bench.here(|here| {
         here.spawn_local(async move {
             let _bomb = bomb;

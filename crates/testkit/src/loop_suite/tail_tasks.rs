@@ -10,9 +10,9 @@ use super::bench::{Bench, TIMEOUT, panic_quietly};
 
 /// The tasks that ran, in order.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<&'static str>>>);
+struct RunLog(Arc<Mutex<Vec<&'static str>>>);
 
-impl Log {
+impl RunLog {
     fn note(&self, what: &'static str) -> impl FnOnce() + Send + 'static + use<> {
         let log = self.clone();
         move || log.0.lock().unwrap().push(what)
@@ -30,7 +30,7 @@ fn after_turn(event_loop: &EventLoop, task: impl FnOnce() + Send + 'static) -> T
 /// Checks that tail tasks run after the tasks of the turn, in the order of their addition.
 pub fn l09_tail_tasks_run_after_the_tasks_in_order(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let _one = after_turn(&event_loop, log.note("tail 1"));
     event_loop.execute(log.note("task 1")).unwrap();
     let _two = after_turn(&event_loop, log.note("tail 2"));
@@ -44,7 +44,7 @@ pub fn l09_tail_tasks_run_after_the_tasks_in_order(drivers: &dyn OpenDriver) {
 /// Checks that a turn without tasks runs tail tasks.
 pub fn l09_tail_tasks_run_without_tasks(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let log = Log::default();
+    let log = RunLog::default();
     let _tail = after_turn(&bench.event_loop(), log.note("tail"));
     bench.turn();
     assert_eq!(log.taken(), ["tail"]);
@@ -53,7 +53,7 @@ pub fn l09_tail_tasks_run_without_tasks(drivers: &dyn OpenDriver) {
 /// Checks that a tail task added by a tail task waits for the next turn.
 pub fn l09_a_tail_task_of_a_tail_task_waits_a_turn(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let (inner, second) = (event_loop.clone(), log.clone());
     let first = log.note("first");
     let _tail = after_turn(&event_loop, move || {
@@ -69,7 +69,7 @@ pub fn l09_a_tail_task_of_a_tail_task_waits_a_turn(drivers: &dyn OpenDriver) {
 /// Checks that a loop with a queued tail task does not sleep.
 pub fn l09_a_loop_does_not_sleep_over_a_tail_task(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let (inner, second) = (event_loop.clone(), log.note("second"));
     let _tail = after_turn(&event_loop, move || {
         let _tail = after_turn(&inner, second);
@@ -84,7 +84,7 @@ pub fn l09_a_loop_does_not_sleep_over_a_tail_task(drivers: &dyn OpenDriver) {
 /// Checks that a removed tail task never runs, and that only the first `remove` returns true.
 pub fn l09_a_tail_task_can_be_removed_once(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let kept = Arc::new(());
     let (note, keeps) = (log.note("removed"), kept.clone());
     let tail = after_turn(&event_loop, move || {
@@ -124,7 +124,7 @@ pub fn l09_one_of_many_threads_removes_a_tail_task(drivers: &dyn OpenDriver) {
 /// Checks that a panic of a tail task is reported and the next one runs.
 pub fn e12_a_tail_task_that_panics_is_reported(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let _broken = after_turn(&event_loop, || panic_quietly("tail on fire"));
     let _next = after_turn(&event_loop, log.note("next"));
     assert!(bench.turn());
@@ -135,7 +135,7 @@ pub fn e12_a_tail_task_that_panics_is_reported(drivers: &dyn OpenDriver) {
 /// Checks that a loop that is shut down returns the closure.
 pub fn l09_a_loop_that_is_shut_down_rejects_tail_tasks(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
-    let (event_loop, log) = (bench.event_loop(), Log::default());
+    let (event_loop, log) = (bench.event_loop(), RunLog::default());
     let _ended = event_loop.shutdown();
     bench.until_over();
     let rejected = event_loop.execute_after_turn(log.note("mine"));
@@ -161,7 +161,7 @@ pub fn l09_tail_tasks_do_not_delay_a_shutdown(drivers: &dyn OpenDriver) {
 /// Checks that an accepted tail task runs even if the loop never takes a turn.
 pub fn l09_an_accepted_tail_task_runs_when_the_loop_is_dropped(drivers: &dyn OpenDriver) {
     let bench = Bench::new(drivers);
-    let log = Log::default();
+    let log = RunLog::default();
     let _tail = after_turn(&bench.event_loop(), log.note("tail"));
     bench.event_loop().execute(log.note("task")).unwrap();
     drop(bench);

@@ -27,7 +27,7 @@ pub(super) struct Registration {
     pub(super) source: RegistrationSource,
     token: Token,
     mode: CompletionMode,
-    stage: RoundStage,
+    stage: ManualRound,
     /// The read plan while reading or accepting is on.
     pub(super) reads: Option<ReadPlan>,
     connecting: bool,
@@ -62,7 +62,7 @@ enum PendingWrite {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum RoundStage {
+enum ManualRound {
     Idle,
     Connect,
     Write,
@@ -83,7 +83,7 @@ impl Registration {
             source,
             token,
             mode,
-            stage: RoundStage::Idle,
+            stage: ManualRound::Idle,
             reads: None,
             connecting,
             writing: None,
@@ -134,31 +134,31 @@ impl Registration {
     /// True if this round has an event left.
     pub(super) fn has_more(&self) -> bool {
         match self.stage {
-            RoundStage::Idle => false,
+            ManualRound::Idle => false,
             _ if self.detaching => true,
             _ if self.broken => false,
-            RoundStage::Connect | RoundStage::Write => self.is_ready(),
-            RoundStage::Read { .. } | RoundStage::Complete => true,
-            RoundStage::End => self.is_at_end() || self.must_report_finish() || self.has_failed(),
-            RoundStage::Fail => self.has_failed(),
+            ManualRound::Connect | ManualRound::Write => self.is_ready(),
+            ManualRound::Read { .. } | ManualRound::Complete => true,
+            ManualRound::End => self.is_at_end() || self.must_report_finish() || self.has_failed(),
+            ManualRound::Fail => self.has_failed(),
         }
     }
 
     pub(super) fn is_in_round(&self) -> bool {
-        self.stage != RoundStage::Idle
+        self.stage != ManualRound::Idle
     }
 
     pub(super) fn begin_round(&mut self) {
-        self.stage = RoundStage::Connect;
+        self.stage = ManualRound::Connect;
     }
 
     pub(super) fn end_round(&mut self) {
-        self.stage = RoundStage::Idle;
+        self.stage = ManualRound::Idle;
     }
 
     /// Stops all events; the next round delivers `Detached`.
     pub(super) fn begin_detach(&mut self) {
-        self.stage = RoundStage::Idle;
+        self.stage = ManualRound::Idle;
         self.detaching = true;
     }
 
@@ -167,14 +167,16 @@ impl Registration {
     pub(super) fn next_event(&mut self) -> Option<IoEvent> {
         loop {
             let (next, event) = match self.stage {
-                RoundStage::Idle => return None,
-                _ if self.broken => (RoundStage::Idle, None),
-                RoundStage::Connect => self.connect(),
-                RoundStage::Write => (self.after_write(), self.finish_write()),
-                RoundStage::Read { left } => self.read(left),
-                RoundStage::Complete => (RoundStage::End, Some(IoEvent::ReadComplete(self.token))),
-                RoundStage::End => (RoundStage::Fail, self.end()),
-                RoundStage::Fail => (RoundStage::Idle, self.fail()),
+                ManualRound::Idle => return None,
+                _ if self.broken => (ManualRound::Idle, None),
+                ManualRound::Connect => self.connect(),
+                ManualRound::Write => (self.after_write(), self.finish_write()),
+                ManualRound::Read { left } => self.read(left),
+                ManualRound::Complete => {
+                    (ManualRound::End, Some(IoEvent::ReadComplete(self.token)))
+                }
+                ManualRound::End => (ManualRound::Fail, self.end()),
+                ManualRound::Fail => (ManualRound::Idle, self.fail()),
             };
             self.stage = next;
             if event.is_some() {
@@ -183,32 +185,32 @@ impl Registration {
         }
     }
 
-    fn connect(&mut self) -> (RoundStage, Option<IoEvent>) {
+    fn connect(&mut self) -> (ManualRound, Option<IoEvent>) {
         let RegistrationSource::Stream(stream) = &self.source else {
-            return (RoundStage::Write, None);
+            return (ManualRound::Write, None);
         };
         if !self.connecting {
-            return (RoundStage::Write, None);
+            return (ManualRound::Write, None);
         }
         match stream.finish_connect() {
-            None => (RoundStage::Idle, None),
+            None => (ManualRound::Idle, None),
             Some(Ok(())) => {
                 self.connecting = false;
-                (RoundStage::Write, Some(IoEvent::Connected(self.token)))
+                (ManualRound::Write, Some(IoEvent::Connected(self.token)))
             }
             Some(Err(refused)) => {
                 self.failure = Some(refused);
-                (RoundStage::Fail, None)
+                (ManualRound::Fail, None)
             }
         }
     }
 
-    fn after_write(&self) -> RoundStage {
+    fn after_write(&self) -> ManualRound {
         match self.reads {
-            Some(_) if self.end_found => RoundStage::End,
-            Some(plan) if self.is_readable() => RoundStage::Read { left: plan.max_reads },
-            None if self.must_report_finish() => RoundStage::End,
-            _ => RoundStage::Fail,
+            Some(_) if self.end_found => ManualRound::End,
+            Some(plan) if self.is_readable() => ManualRound::Read { left: plan.max_reads },
+            None if self.must_report_finish() => ManualRound::End,
+            _ => ManualRound::Fail,
         }
     }
 
@@ -229,14 +231,14 @@ impl Registration {
         sent.map_err(|error| self.failure = Some(error)).ok().map(|n| IoEvent::Wrote(self.token, n))
     }
 
-    fn read(&mut self, left: u32) -> (RoundStage, Option<IoEvent>) {
+    fn read(&mut self, left: u32) -> (ManualRound, Option<IoEvent>) {
         let Some(plan) = self.reads.filter(|_| left > 0) else {
-            return (RoundStage::Complete, None);
+            return (ManualRound::Complete, None);
         };
         let event = match &self.source {
             RegistrationSource::Stream(stream) => match stream.read(plan.size) {
                 Some(bytes) if self.is_last_read(stream, left) => {
-                    return (RoundStage::Idle, Some(IoEvent::LastRead(self.token, bytes)));
+                    return (ManualRound::Idle, Some(IoEvent::LastRead(self.token, bytes)));
                 }
                 read => read.map(|bytes| IoEvent::Read(self.token, bytes)),
             },
@@ -246,7 +248,7 @@ impl Registration {
                 }
                 // The peer aborted before the accept (ECONNABORTED): the next one is tried.
                 Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {
-                    return (RoundStage::Read { left: left - 1 }, None);
+                    return (ManualRound::Read { left: left - 1 }, None);
                 }
                 Some(Err(error)) => {
                     self.failure = Some(error);
@@ -261,10 +263,10 @@ impl Registration {
             RegistrationSource::Foreign(..) => None,
         };
         match event {
-            Some(event) => (RoundStage::Read { left: left - 1 }, Some(event)),
+            Some(event) => (ManualRound::Read { left: left - 1 }, Some(event)),
             None => {
                 self.end_found = self.is_at_end();
-                (RoundStage::Complete, None)
+                (ManualRound::Complete, None)
             }
         }
     }

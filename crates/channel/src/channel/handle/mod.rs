@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering;
 use waterwheel_executor::{CommandSender, Error, ExecutorId, PromiseFuture, SharedFuture};
 
 use crate::address::{Address, ConnectTarget};
+use crate::base::token::Token;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::attributes::{AttrKey, Attributes};
 use crate::channel::handle::request::{ChannelRequest, PendingReservation};
@@ -21,7 +22,6 @@ use crate::driver::SocketOption;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::pipeline::{Msg, Pipeline};
-use crate::token::Token;
 
 /// A connection, listener or datagram socket that belongs to one loop for life and can be used from any thread.
 ///

@@ -9,6 +9,9 @@ use waterwheel_executor::engine::report;
 use waterwheel_executor::{CommandSender, Error, Fault, Promise, Rejected, SharedFuture};
 
 use crate::address::Address;
+use crate::base::report_throttle::ReportThrottle;
+use crate::base::token::Token;
+use crate::base::wake_flag::WakeFlag;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
@@ -19,9 +22,6 @@ use crate::channel::options::ChannelOptions;
 use crate::channel::writing::submitted_bytes::SubmittedBytes;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::local_loop::LocalLoop;
-use crate::report_throttle::ReportThrottle;
-use crate::token::Token;
-use crate::wake_flag::WakeFlag;
 
 /// The id of a channel, unique for the life of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use waterwheel_executor::{Error, Nanos};
 
+use crate::base::token::Token;
 use crate::channel::core::ChannelCore;
 use crate::channel::loop_channels::LoopChannels;
 use crate::event_loop::drain::loop_drain::Drainable;
@@ -11,7 +12,6 @@ use crate::event_loop::drain::{Draining, LoopDraining};
 use crate::pipeline::dispatch::event::UserEvent;
 use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Message, Msg};
-use crate::token::Token;
 
 impl Message for Draining {}
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
+use crate::base::token::Token;
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::channel::options::{ChannelOptions, PauseReads};
 use crate::channel::reading::read_size::ReadSizer;
@@ -20,7 +21,6 @@ use crate::payload::AncillaryMessage;
 use crate::pipeline::dispatch::event::{BeginRead, Failure, Read, ReadComplete};
 use crate::pipeline::slots::slot_list::{HEAD, TAIL};
 use crate::pipeline::{Completion, Msg};
-use crate::token::Token;
 
 /// The state of a channel's reads.
 pub(crate) struct ReadState {

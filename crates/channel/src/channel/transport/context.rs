@@ -5,13 +5,13 @@ use std::io;
 use std::rc::Weak;
 use std::sync::Arc;
 
+use crate::base::token::Token;
 use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::channel::transport::TransportEvent;
 use crate::driver::{Io, Role, SocketOption};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::token::Token;
 
 /// A transport's access to its channel, on their loop. It does not keep the channel alive.
 #[derive(Clone)]

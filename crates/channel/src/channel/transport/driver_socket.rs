@@ -10,9 +10,9 @@ use std::mem;
 
 use waterwheel_executor::Error;
 
+use crate::base::token::Token;
 use crate::channel::transport::TransportContext;
 use crate::driver::{Detach, Io, ReadPlan, SocketOption};
-use crate::token::Token;
 
 /// The state of a socket; `U` is what the transport keeps before there is one.
 #[derive(Debug)]

@@ -31,6 +31,7 @@ use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use crate::address::{Address, ConnectTarget};
+use crate::base::token::Token;
 use crate::channel::error::ChannelError;
 pub use crate::channel::transport::context::{TransportContext, TransportWaker};
 pub use crate::channel::transport::factories::{
@@ -40,7 +41,6 @@ pub use crate::channel::writing::outbound::Outbound;
 use crate::driver::{Detach, IoEvent, ReadPlan, SocketOption, Submit};
 use crate::payload::{AncillaryMessage, Credentials, FileRegion};
 use crate::pipeline::{Msg, TypeTag, Types};
-use crate::token::Token;
 
 /// The types that can be written to a stream of bytes.
 pub const STREAM_TYPES: Types =

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use crate::address::{Address, ConnectTarget};
+use crate::base::token::Token;
 use crate::channel::error::ChannelError;
 use crate::channel::transport::driver_socket::DriverSocket;
 use crate::channel::transport::factories::{SocketFactory, SocketKind};
@@ -19,7 +20,6 @@ use crate::channel::writing::outbound::Outbound;
 use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::payload::{AncillaryMessage, Credentials};
 use crate::pipeline::{Msg, TypeTag, Types};
-use crate::token::Token;
 
 /// The kind of sockets that came connected, of which nothing else is known.
 static CONNECTED_SOCKET: SocketKind = SocketKind::new("stream");
@@ -292,7 +292,7 @@ fn cannot_connect(remote: &Address, error: io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::token::Slab;
+    use crate::base::token::Slab;
 
     #[test]
     fn c12_the_detach_of_an_abandoned_attempt_does_not_affect_the_later_connection() {

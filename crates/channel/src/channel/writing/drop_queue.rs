@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::pipeline::Msg;
-use crate::queue_capacity::shrink_if_empty;
 
 /// Messages to drop. The lists are allocated with the first message and then kept.
 #[derive(Default)]

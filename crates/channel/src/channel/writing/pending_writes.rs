@@ -10,12 +10,12 @@ use std::mem;
 
 use waterwheel_executor::Error;
 
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::channel::writing::stream_pieces::StreamPieces;
 use crate::driver::OutQueue;
 use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Message, Msg};
-use crate::queue_capacity::shrink_if_empty;
 
 /// The completions of a channel's writes, in order; and the parts of a stream that are not bytes.
 #[derive(Default)]

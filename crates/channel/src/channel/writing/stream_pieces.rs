@@ -14,11 +14,11 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::driver::OutQueue;
 use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::Msg;
-use crate::queue_capacity::shrink_if_empty;
 
 #[derive(Default)]
 pub(super) struct StreamPieces {

@@ -15,11 +15,11 @@ use std::cell::RefCell;
 
 use waterwheel_executor::{Nanos, TimerKey};
 
+use crate::base::token::Token;
 use crate::event_loop::command::LoopCommand;
 use crate::event_loop::drain::consensus::ConfirmationRound;
 use crate::event_loop::drain::{DrainRequest, Drained};
 use crate::event_loop::local_loop::LocalLoop;
-use crate::token::Token;
 
 /// The part of the drain that the channel layer performs. Channels are named by their tokens.
 pub(crate) trait Drainable {

@@ -12,12 +12,12 @@ use waterwheel_executor::{Error, Fault, Origin};
 
 use super::{LocalLoop, LoopShutDown};
 use crate::address::Address;
+use crate::base::token::Token;
 use crate::driver::{
     Detach, Driver, DriverPanicked, Interest, Io, OutQueue, ReadPlan, Role, SocketOption, Submit,
 };
 use crate::event_loop::registrations::{EventReceiver, Registrant};
 use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
-use crate::token::Token;
 
 impl LocalLoop {
     /// Attaches a socket to the driver. Reads are off at first.

@@ -15,6 +15,7 @@ use std::sync::{Arc, Weak};
 use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{CommandSender, Error, Nanos, Origin, UserCode};
 
+use crate::base::metrics::LoopCounters;
 use crate::driver::Driver;
 use crate::event_loop::channel_layer::{HostedChannelSet, HostedChannels};
 use crate::event_loop::command::LoopCommand;
@@ -24,7 +25,6 @@ use crate::event_loop::loop_pool::{LoopLease, LoopPool};
 use crate::event_loop::registrations::Registrations;
 use crate::event_loop::tail_tasks::TailTasks;
 use crate::futures::{LocalJoin, Sleepers, SpawnedFutures};
-use crate::metrics::LoopCounters;
 
 /// An event loop, on its own thread. Its calls act at once and need no queue, and its registrants, futures and
 /// handlers need not be `Send`. Cheap to clone; not `Send`.

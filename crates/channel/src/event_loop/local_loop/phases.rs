@@ -10,9 +10,9 @@ use waterwheel_executor::{Fault, Nanos, UserCode};
 
 use super::LocalLoop;
 use super::driver_calls::driver_panicked;
+use crate::base::token::Token;
 use crate::driver::{Detach, IoEvent, WaitSummary};
 use crate::event_loop::channel_layer::HostedChannels;
-use crate::token::Token;
 
 /// The maximum number of events dispatched in one turn, so that tasks, timers and a shutdown get their share: some
 /// milliseconds, at a few microseconds each. The rest of the round is dispatched in the next turn, before the driver

@@ -25,6 +25,7 @@ use std::time::Duration;
 use waterwheel_executor::engine::{LoopCore, LoopWork, TurnOutcome, report};
 use waterwheel_executor::{Error, Fault, Nanos, Origin, TokenPark, UserCode};
 
+use crate::base::metrics::{LoopCounters, TurnTimes, WakeCause};
 use crate::driver::WaitSummary;
 use crate::event_loop::builder::LoopOptions;
 use crate::event_loop::channel_layer::HostedChannels;
@@ -34,7 +35,6 @@ use crate::event_loop::turn::select_strategy::{SelectMode, SelectStrategy, Strat
 use crate::event_loop::turn::spin_guard::{DriverBackOff, SpinAction, SpinGuard, WaitOutcome};
 use crate::event_loop::turn::task_budget::TaskBudget;
 use crate::event_loop::waker::LoopWaker;
-use crate::metrics::{LoopCounters, TurnTimes, WakeCause};
 
 /// A deadline in the past: the driver polls for events and does not block.
 const NOW: Option<Nanos> = Some(Nanos(0));

@@ -5,12 +5,12 @@ use std::rc::Rc;
 
 use waterwheel_executor::Error;
 
+use crate::base::token::Token;
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::context::Ctx;
 use crate::pipeline::slots::slot_list::SlotId;
-use crate::token::Token;
 
 /// A [`Ctx`] that can be kept: in a completion, or in a future on the same loop. Not `Send`. It keeps
 /// neither the channel nor the handler alive; once one of them is gone, [`run`](Self::run) fails.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::queue_capacity::shrink_if_empty;
+use crate::base::queue_capacity::shrink_if_empty;
 
 /// A first-in, first-out queue with one consumer.
 ///

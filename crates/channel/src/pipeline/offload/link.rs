@@ -11,14 +11,14 @@ use super::executor_side::RemoteHandlerState;
 use super::fifo::Fifo;
 use super::remote_completion::RemoteCompletion;
 use super::remote_event::RemoteEvent;
+use crate::base::report_throttle::ReportThrottle;
+use crate::base::token::Token;
 use crate::channel::handle::shared_state::ChannelShared;
 use crate::event_loop::command::LoopCommand;
 use crate::pipeline::dispatch::backlog_delivery::MAX_QUEUED_WRITES;
 use crate::pipeline::dispatch::watched_handler::{HandlerMethod, handler_call_site};
 use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::slots::slot_list::SlotId;
-use crate::report_throttle::ReportThrottle;
-use crate::token::Token;
 
 /// Connects an [`Offloaded`](super::Offloaded) on the loop with its handler on the executor.
 ///

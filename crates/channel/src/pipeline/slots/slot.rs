@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 use super::name::Name;
 use super::slot_list::{HEAD, TAIL};
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::pipeline::context::timers::SlotTimer;
 use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
 use crate::pipeline::offload::OffloadLink;
 use crate::pipeline::typed::signature::{Signature, TypeTag};
-use crate::queue_capacity::shrink_if_empty;
 
 /// One slot of a pipeline: a handler, or one of the two ends.
 pub(crate) struct Slot {

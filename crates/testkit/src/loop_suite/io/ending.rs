@@ -10,14 +10,14 @@ use waterwheel_channel::{ForeignContext, ForeignHandle, ForeignHandler, LocalLoo
 use waterwheel_executor::{Error, UserCode};
 
 use super::super::bench::{TIMEOUT, panic_quietly};
-use super::probe::{Log, Probe, bench, foreign, nothing, register, source};
+use super::probe::{Probe, ProbeLog, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
 const SHUT_DOWN: &str = "unregistered: the event loop is shutting down";
 
 /// Checks that a callback that unregisters itself gets `on_unregistered` once, without a cause and after the callback.
 pub fn l08_a_callback_unregisters_itself(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let notes = log.clone();
     let (handle, source) = register(&mut bench, fixture, &log, move |_, context| {
         assert!(context.unregister());
@@ -39,7 +39,7 @@ pub fn l08_a_callback_unregisters_itself(fixture: &dyn Fixture) {
 
 /// Checks that an error of the callback is the cause of the end.
 pub fn l08_an_error_of_the_callback_is_the_cause(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, |_, _| {
         Err(Error::new(std::io::Error::other("source on fire")))
     });
@@ -53,7 +53,7 @@ pub fn l08_an_error_of_the_callback_is_the_cause(fixture: &dyn Fixture) {
 
 /// Checks that an unregister before an error wins: the first cause counts.
 pub fn l08_a_registration_gets_its_first_cause(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, |_, context| {
         context.unregister();
         Err(Error::new(std::io::Error::other("too late")))
@@ -67,7 +67,7 @@ pub fn l08_a_registration_gets_its_first_cause(fixture: &dyn Fixture) {
 
 /// Checks that a panic of the callback is the cause and is reported, and that the loop continues.
 pub fn e12_a_panic_of_the_callback_is_the_cause_and_reported(fixture: &dyn Fixture) {
-    let (mut bench, log, other) = (bench(fixture), Log::default(), Log::default());
+    let (mut bench, log, other) = (bench(fixture), ProbeLog::default(), ProbeLog::default());
     let (_handle, source) =
         register(&mut bench, fixture, &log, |_, _| panic_quietly("callback on fire"));
     let (_other, neighbour) = register(&mut bench, fixture, &other, nothing);
@@ -85,8 +85,8 @@ pub fn e12_a_panic_of_the_callback_is_the_cause_and_reported(fixture: &dyn Fixtu
 
 /// Checks that a panic in `on_unregistered` is reported, and that other registrations still end.
 pub fn e12_a_panic_in_on_unregistered_is_reported(fixture: &dyn Fixture) {
-    struct Bomb;
-    impl ForeignHandler<()> for Bomb {
+    struct HandlerThatPanicsOnDrop;
+    impl ForeignHandler<()> for HandlerThatPanicsOnDrop {
         fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
             Ok(())
         }
@@ -95,9 +95,10 @@ pub fn e12_a_panic_in_on_unregistered_is_reported(fixture: &dyn Fixture) {
             panic_quietly("the end on fire");
         }
     }
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (foreign, _hand) = source(fixture);
-    let bomb = bench.here(|here| here.register_foreign(foreign, Interest::READABLE, Bomb));
+    let bomb = bench
+        .here(|here| here.register_foreign(foreign, Interest::READABLE, HandlerThatPanicsOnDrop));
     let (next, _source) = register(&mut bench, fixture, &log, nothing);
     let gone = [bomb.unwrap().unregister(), next.unregister()];
     let noted = log.clone();
@@ -111,7 +112,7 @@ pub fn e12_a_panic_in_on_unregistered_is_reported(fixture: &dyn Fixture) {
 
 /// Checks that a second unregister returns false, and that `on_unregistered` is called once.
 pub fn l08_a_second_unregister_returns_false(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
     let (first, second) = (handle.unregister(), handle.clone().unregister());
@@ -127,7 +128,7 @@ pub fn l08_a_second_unregister_returns_false(fixture: &dyn Fixture) {
 
 /// Checks that a callback can unregister another registration by its handle.
 pub fn l08_a_callback_unregisters_another_registration(fixture: &dyn Fixture) {
-    let (mut bench, log, victim) = (bench(fixture), Log::default(), Log::default());
+    let (mut bench, log, victim) = (bench(fixture), ProbeLog::default(), ProbeLog::default());
     let target: Rc<RefCell<Option<ForeignHandle>>> = Rc::default();
     let aims = target.clone();
     let (_handle, source) = register(&mut bench, fixture, &log, move |_, _| {
@@ -150,7 +151,7 @@ pub fn l08_a_callback_unregisters_another_registration(fixture: &dyn Fixture) {
 
 /// Checks that `on_unregistered` can register the source again.
 pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
-    struct Again(Option<(Log, waterwheel_channel::Foreign<()>)>);
+    struct Again(Option<(ProbeLog, waterwheel_channel::Foreign<()>)>);
     impl ForeignHandler<()> for Again {
         fn on_ready(
             &mut self,
@@ -169,7 +170,7 @@ pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
             here.register_foreign(next, Interest::READABLE, probe).expect("it may");
         }
     }
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let ((first, first_hand), (next, next_hand)) = (source(fixture), source(fixture));
     first_hand.borrow_mut().make_readable();
     next_hand.borrow_mut().make_readable();
@@ -182,7 +183,7 @@ pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
 
 /// Checks that a shutdown ends all registrations with its cause at once, long before the quiet period is over.
 pub fn l10_a_shutdown_ends_registrations_at_its_start(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
     let hour = Duration::from_secs(3600);
     let _ended = bench.event_loop().shutdown_gracefully(hour, 2 * hour).unwrap();
@@ -229,7 +230,7 @@ pub fn l08_a_loop_that_shuts_down_registers_nothing(fixture: &dyn Fixture) {
 
 /// Checks that a terminated loop fails registrations and calls of old handles.
 pub fn l08_a_terminated_loop_refuses_registrations(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (handle, _source) = register(&mut bench, fixture, &log, nothing);
     let event_loop = bench.event_loop();
     let _ended = event_loop.shutdown_gracefully(Duration::ZERO, TIMEOUT).unwrap();
@@ -247,11 +248,11 @@ pub fn l08_a_terminated_loop_refuses_registrations(fixture: &dyn Fixture) {
 
 /// Checks that a dropped loop ends its registrations, on the loop.
 pub fn e16_a_dropped_loop_ends_its_registrations(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, _source) = register(&mut bench, fixture, &log, nothing);
     let dropped = Rc::new(Cell::new(0));
     let at_drop = Rc::new(RefCell::new(Vec::new()));
-    struct Notes(Log, Rc<RefCell<Vec<usize>>>, Rc<Cell<u32>>);
+    struct Notes(ProbeLog, Rc<RefCell<Vec<usize>>>, Rc<Cell<u32>>);
     impl Drop for Notes {
         fn drop(&mut self) {
             self.1.borrow_mut().push(self.0.len());

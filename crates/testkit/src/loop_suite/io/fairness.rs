@@ -11,7 +11,7 @@ use std::time::Duration;
 use waterwheel_channel::EventLoop;
 
 use super::super::bench::Bench;
-use super::probe::{Log, nothing, register};
+use super::probe::{ProbeLog, nothing, register};
 use crate::driver_suite::Fixture;
 
 /// Submits a task that submits itself again whenever it runs.
@@ -27,7 +27,7 @@ fn restless(event_loop: &EventLoop, runs: &Arc<AtomicUsize>) {
 pub fn e11_every_turn_serves_io_tasks_timers_futures_and_tail_tasks(fixture: &dyn Fixture) {
     for ratio in [1, 50, 99, 100] {
         let mut bench = Bench::over(fixture.open(), |builder| builder.io_ratio(ratio));
-        let (log, runs) = (Log::default(), Arc::new(AtomicUsize::new(0)));
+        let (log, runs) = (ProbeLog::default(), Arc::new(AtomicUsize::new(0)));
         let (_handle, source) = register(&mut bench, fixture, &log, nothing);
         source.borrow_mut().make_readable();
         restless(&bench.event_loop(), &runs);
@@ -62,7 +62,7 @@ pub fn e11_every_turn_serves_io_tasks_timers_futures_and_tail_tasks(fixture: &dy
 /// Checks that a source that is always ready does not prevent a shutdown.
 pub fn e11_a_busy_source_does_not_prevent_a_shutdown(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder);
-    let log = Log::default();
+    let log = ProbeLog::default();
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
     bench.turns(3);

@@ -10,12 +10,12 @@ use waterwheel_channel::driver::{Interest, Readiness};
 use waterwheel_channel::{ForeignContext, LocalLoop, on_ready};
 use waterwheel_executor::Error;
 
-use super::probe::{Log, Probe, bench, foreign, nothing, register, source};
+use super::probe::{Probe, ProbeLog, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
 /// Checks that readiness is reported in every turn until it is consumed.
 pub fn l08_readiness_is_reported_in_every_turn_until_it_is_consumed(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     bench.turns(3);
     assert_eq!(log.len(), 0, "it is not ready");
@@ -33,7 +33,7 @@ pub fn l08_readiness_is_reported_in_every_turn_until_it_is_consumed(fixture: &dy
 
 /// Checks that a handler that consumes the readiness is called once.
 pub fn l08_a_handler_that_consumes_readiness_is_called_once(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (foreign, manual) = source(fixture);
     let drains = manual.clone();
     let probe = Probe::new(&log, move |ready: Readiness, _: &ForeignContext| {
@@ -51,7 +51,7 @@ pub fn l08_a_handler_that_consumes_readiness_is_called_once(fixture: &dyn Fixtur
 
 /// Checks that a source that becomes ready ends the wait of an idle loop.
 pub fn l08_a_source_ends_a_wait(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
     let before = bench.now();
@@ -63,7 +63,7 @@ pub fn l08_a_source_ends_a_wait(fixture: &dyn Fixture) {
 
 /// Checks that the callback can change the interest.
 pub fn l08_the_interest_is_changed_by_the_callback(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let seen: Rc<RefCell<Vec<Readiness>>> = Rc::default();
     let sees = seen.clone();
     let (_handle, source) = register(&mut bench, fixture, &log, move |ready, context| {
@@ -79,7 +79,7 @@ pub fn l08_the_interest_is_changed_by_the_callback(fixture: &dyn Fixture) {
 
 /// Checks that the handle can change the interest, in order with other commands.
 pub fn l08_the_interest_is_changed_by_the_handle(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (handle, source) = register(&mut bench, fixture, &log, nothing);
     source.borrow_mut().make_readable();
     let changed = handle.set_interest(Interest::WRITABLE);
@@ -100,7 +100,7 @@ pub fn l08_the_interest_is_changed_by_the_handle(fixture: &dyn Fixture) {
 
 /// Checks that a hang-up is reported for every interest.
 pub fn l08_a_hang_up_reaches_the_handler(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let seen: Rc<RefCell<Option<Readiness>>> = Rc::default();
     let sees = seen.clone();
     let (_handle, source) = register(&mut bench, fixture, &log, move |ready, context| {
@@ -116,7 +116,7 @@ pub fn l08_a_hang_up_reaches_the_handler(fixture: &dyn Fixture) {
 
 /// Checks that an empty interest is refused, and that no registration is left.
 pub fn l08_an_empty_interest_is_refused(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (refused, manual) = source(fixture);
     let probe = Probe::new(&log, nothing);
     let error = bench.here(|here| here.register_foreign(refused, Interest::NONE, probe));
@@ -160,7 +160,7 @@ pub fn l08_a_source_is_registered_from_another_thread(fixture: &dyn Fixture) {
 
 /// Checks that dropping the handle keeps the registration, and that the callback can get a handle.
 pub fn l08_dropping_the_handle_changes_nothing(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let inside = Rc::new(RefCell::new(None));
     let keeps = inside.clone();
     let (handle, source) = register(&mut bench, fixture, &log, move |_, context| {
@@ -181,7 +181,7 @@ pub fn l08_dropping_the_handle_changes_nothing(fixture: &dyn Fixture) {
 
 /// Checks that a callback can register another source.
 pub fn l08_a_callback_registers_another_source(fixture: &dyn Fixture) {
-    let (mut bench, log, inner) = (bench(fixture), Log::default(), Log::default());
+    let (mut bench, log, inner) = (bench(fixture), ProbeLog::default(), ProbeLog::default());
     let (second, second_hand) = source(fixture);
     second_hand.borrow_mut().make_readable();
     let (mut second, of_second) = (Some(second), inner.clone());

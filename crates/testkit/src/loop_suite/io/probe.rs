@@ -13,9 +13,9 @@ use crate::driver_suite::{Fixture, ForeignTrigger};
 
 /// The calls of a registration, in order.
 #[derive(Clone, Default)]
-pub(super) struct Log(Rc<RefCell<Vec<String>>>);
+pub(super) struct ProbeLog(Rc<RefCell<Vec<String>>>);
 
-impl Log {
+impl ProbeLog {
     pub(super) fn add(&self, entry: impl Into<String>) {
         self.0.borrow_mut().push(entry.into());
     }
@@ -41,7 +41,7 @@ impl Log {
 
 /// A handler that logs `ready` and `unregistered: cause`, and calls a closure when it is ready.
 pub(super) struct Probe<F> {
-    log: Log,
+    log: ProbeLog,
     on_ready: F,
 }
 
@@ -49,7 +49,7 @@ impl<F> Probe<F>
 where
     F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
-    pub(super) fn new(log: &Log, on_ready: F) -> Self {
+    pub(super) fn new(log: &ProbeLog, on_ready: F) -> Self {
         Self { log: log.clone(), on_ready }
     }
 }
@@ -97,7 +97,7 @@ pub(super) fn foreign(io: Io) -> Foreign<()> {
 pub(super) fn register<F>(
     bench: &mut Bench,
     fixture: &dyn Fixture,
-    log: &Log,
+    log: &ProbeLog,
     on_ready: F,
 ) -> (ForeignHandle, SharedTrigger)
 where

@@ -3,14 +3,14 @@
 use waterwheel_channel::driver::Interest;
 
 use super::super::bench::{Bench, TIMEOUT};
-use super::probe::{Log, bench, nothing, register};
+use super::probe::{ProbeLog, bench, nothing, register};
 use crate::driver_suite::Fixture;
 use crate::faulty::{DriverCall, EarlyReturns, FailTimes, LostRegistrations};
 
 /// Checks that a rebuild requested by another thread keeps registrations and interests, and is reported.
 pub fn l06_a_requested_rebuild_keeps_registrations(fixture: &dyn Fixture) {
     let mut bench = bench(fixture);
-    let logs: Vec<Log> = (0..3).map(|_| Log::default()).collect();
+    let logs: Vec<ProbeLog> = (0..3).map(|_| ProbeLog::default()).collect();
     let watched: Vec<_> =
         logs.iter().map(|log| register(&mut bench, fixture, log, nothing)).collect();
     watched[1].1.borrow_mut().make_readable();
@@ -42,7 +42,7 @@ pub fn l06_a_requested_rebuild_keeps_registrations(fixture: &dyn Fixture) {
 /// Checks that a series of early returns rebuilds the selector once, and that the report counts the registrations.
 pub fn l06_a_spinning_selector_is_rebuilt(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(6));
-    let log = Log::default();
+    let log = ProbeLog::default();
     let watched: Vec<_> = (0..2).map(|_| register(&mut bench, fixture, &log, nothing)).collect();
     bench.faults.return_early(EarlyReturns::UntilRebuild);
     for _ in 0..5 {
@@ -61,7 +61,7 @@ pub fn l06_a_spinning_selector_is_rebuilt(fixture: &dyn Fixture) {
 /// Checks that a task or an event resets the count of early returns.
 pub fn l06_a_task_or_event_resets_the_count_of_early_returns(fixture: &dyn Fixture) {
     let mut bench = Bench::over(fixture.open(), |builder| builder.rebuild_after(4));
-    let log = Log::default();
+    let log = ProbeLog::default();
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     bench.faults.return_early(EarlyReturns::Always);
     for round in 0..6 {
@@ -98,7 +98,7 @@ pub fn l06_automatic_rebuilds_can_be_turned_off(fixture: &dyn Fixture) {
 
 /// Checks that a registration that a rebuild loses gets the cause, and that the others lose no event.
 pub fn l06_a_registration_that_cannot_be_moved_gets_the_cause(fixture: &dyn Fixture) {
-    let (mut bench, lost, kept) = (bench(fixture), Log::default(), Log::default());
+    let (mut bench, lost, kept) = (bench(fixture), ProbeLog::default(), ProbeLog::default());
     let (_lost, source) = register(&mut bench, fixture, &lost, nothing);
     let (_kept, other) = register(&mut bench, fixture, &kept, nothing);
     source.borrow_mut().make_readable();
@@ -122,7 +122,7 @@ pub fn l06_a_registration_that_cannot_be_moved_gets_the_cause(fixture: &dyn Fixt
 
 /// Checks that a failed rebuild keeps the old selector, and is reported.
 pub fn l06_a_rebuild_that_fails_keeps_the_old_selector(fixture: &dyn Fixture) {
-    let (mut bench, log) = (bench(fixture), Log::default());
+    let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, nothing);
     bench.faults.fail(DriverCall::Rebuild, FailTimes::Next(1), std::io::ErrorKind::OutOfMemory);
     bench.event_loop().rebuild().unwrap();

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use crate::queue_capacity::shrink_if_empty;
+use crate::base::queue_capacity::shrink_if_empty;
 
 /// A FIFO queue on the loop's thread. No borrow outlives a call.
 #[derive(Debug)]
