@@ -11,7 +11,7 @@ use waterwheel_testkit::manual::{
     ManualDriver, Peer, PendingConnect, StreamNetwork,
 };
 use waterwheel_testkit::message_collector::MessageCollector;
-use waterwheel_testkit::recorder::{HandlerMethod, Log};
+use waterwheel_testkit::recorder::{Log, RecordedMethod};
 use waterwheel_testkit::shuffled::Shuffled;
 use waterwheel_testkit::temp_file::TempFile;
 
@@ -36,7 +36,7 @@ fn the_tests_side_is_send_and_sync() {
     is_send_and_sync::<MessageCollector<u8>>();
     is_send_and_sync::<Shuffled>();
     is_send_and_sync::<(DriverCall, InjectedError, LostRegistrations, EarlyReturns, FailTimes)>();
-    is_send_and_sync::<(Log, HandlerMethod, TempFile)>();
+    is_send_and_sync::<(Log, RecordedMethod, TempFile)>();
     is_clone::<(
         EmbeddedNetwork,
         Manual,

@@ -1,7 +1,7 @@
 //! The transport factory of local channels, for bootstraps.
 
 use super::connection::Connection;
-use super::listener::Listener;
+use super::listener::LocalListener;
 use crate::channel::transport::{ServerTransportFactory, Transport, TransportFactory};
 
 /// Channels within the process, for bootstraps: see the [module](super).
@@ -10,7 +10,7 @@ pub struct Local;
 
 impl ServerTransportFactory for Local {
     fn server(&self) -> Box<dyn Transport> {
-        Box::new(Listener::new())
+        Box::new(LocalListener::new())
     }
 }
 

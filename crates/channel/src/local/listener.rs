@@ -28,7 +28,7 @@ pub const DEFAULT_BACKLOG: usize = 128;
 /// A server within the process. It reads [`NewChannel`]s, connected and without handlers: a handler of the
 /// server gives them an initialiser and registers them, with any loop. Accepting is reading: it obeys
 /// `auto_read` and `reads_per_round`.
-pub struct Listener {
+pub struct LocalListener {
     state: ListenerState,
     backlog: usize,
     rounds: ReadRounds,
@@ -43,7 +43,7 @@ enum ListenerState {
     },
 }
 
-impl Listener {
+impl LocalListener {
     /// Creates a server to be bound, to an [`Address::local`].
     #[must_use]
     pub fn new() -> Self {
@@ -94,13 +94,13 @@ impl Listener {
     }
 }
 
-impl Default for Listener {
+impl Default for LocalListener {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl Transport for Listener {
+impl Transport for LocalListener {
     fn name(&self) -> &'static str {
         "local"
     }
@@ -198,13 +198,13 @@ impl Transport for Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for LocalListener {
     fn drop(&mut self) {
         self.close_end();
     }
 }
 
-impl fmt::Debug for Listener {
+impl fmt::Debug for LocalListener {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Listener").field(&self.port().map(|port| port.name())).finish()
     }

@@ -16,7 +16,7 @@ use waterwheel_executor::{Error, EventExecutorGroup, SlowWork, UserCode, Watchdo
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::loop_suite::{Bench, panic_quietly};
 use waterwheel_testkit::manual::Manual;
-use waterwheel_testkit::recorder::{HandlerMethod, Log};
+use waterwheel_testkit::recorder::{Log, RecordedMethod};
 
 use crate::slow_reports::{LIMIT, SlowReports};
 
@@ -51,7 +51,7 @@ fn o02_a_handler_is_named_with_its_channel_and_what_it_was_called_for() {
             tell.send(inside.next(handler_call("app", "on_read"))).unwrap();
             Ok(())
         };
-        edit.add_last("app", log.recorder().at(HandlerMethod::Read, read))?;
+        edit.add_last("app", log.recorder().at(RecordedMethod::Read, read))?;
         Ok(())
     });
     channel.write_inbound(Bytes::from_static(b"hello"));
@@ -113,14 +113,14 @@ fn o02_of_nested_handlers_the_innermost_is_named_and_then_the_outer_again() {
 #[test]
 fn o02_each_method_of_a_handler_has_its_name() {
     let methods = [
-        (HandlerMethod::Added, "on_added"),
-        (HandlerMethod::Active, "on_active"),
-        (HandlerMethod::UserEvent, "on_user_event"),
-        (HandlerMethod::Write, "write"),
-        (HandlerMethod::Flush, "flush"),
-        (HandlerMethod::Close, "close"),
-        (HandlerMethod::Inactive, "on_inactive"),
-        (HandlerMethod::Removed, "on_removed"),
+        (RecordedMethod::Added, "on_added"),
+        (RecordedMethod::Active, "on_active"),
+        (RecordedMethod::UserEvent, "on_user_event"),
+        (RecordedMethod::Write, "write"),
+        (RecordedMethod::Flush, "flush"),
+        (RecordedMethod::Close, "close"),
+        (RecordedMethod::Inactive, "on_inactive"),
+        (RecordedMethod::Removed, "on_removed"),
     ];
     for (method, name) in methods {
         let (watchdog, reports) = SlowReports::watchdog();
@@ -199,7 +199,7 @@ fn o02_a_watched_handler_that_panics_is_no_longer_shown_as_running() {
         edit.add_last("first", log.recorder())?;
         edit.add_last(
             "broken",
-            log.recorder().at(HandlerMethod::Read, |_| panic_quietly("broken")),
+            log.recorder().at(RecordedMethod::Read, |_| panic_quietly("broken")),
         )?;
         Ok(())
     };

@@ -106,7 +106,7 @@ impl DerefMut for PipelineFixture {
 }
 
 /// Schedules a timer; for a recorder at
-/// [`HandlerMethod::Added`](waterwheel_testkit::recorder::HandlerMethod::Added).
+/// [`RecordedMethod::Added`](waterwheel_testkit::recorder::RecordedMethod::Added).
 pub(crate) fn start_timer(ctx: &Ctx<'_>) -> HandlerResult {
     ctx.schedule(TIMER, 7);
     Ok(())

@@ -72,7 +72,7 @@ pub mod reading;
 pub mod rebuilding;
 pub mod registrations;
 mod test_list;
-pub mod waiting;
+pub mod wait_calls;
 pub mod writing;
 
 use std::net::SocketAddr;

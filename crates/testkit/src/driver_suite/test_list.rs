@@ -11,7 +11,7 @@ macro_rules! driver_suite {
             use super::*;
 
             $crate::driver_suite! { @tests $fixture;
-                waiting {
+                wait_calls {
                     l02_a_driver_has_a_name
                     l02_a_wait_ends_at_its_deadline
                     l02_a_wait_with_a_past_deadline_does_not_block
@@ -131,7 +131,7 @@ mod tests {
 
     /// The files of the suite that contain tests.
     const FILES: [&str; 10] = [
-        include_str!("waiting.rs"),
+        include_str!("wait_calls.rs"),
         include_str!("reading.rs"),
         include_str!("writing.rs"),
         include_str!("connections.rs"),

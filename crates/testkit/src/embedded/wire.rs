@@ -23,10 +23,10 @@ const MAX_UNREAD: usize = 64 * 1024;
 /// gives back room for what it has read. A writer that finds no room sets `blocked` in the same critical section, so
 /// that the reader that gives room back sees it.
 #[derive(Clone, Default)]
-pub(super) struct Wire(Arc<Mutex<State>>);
+pub(super) struct Wire(Arc<Mutex<WireState>>);
 
 #[derive(Default)]
-struct State {
+struct WireState {
     waker: Option<TransportWaker>,
     /// Messages that the channel has not read.
     inbox: VecDeque<Msg>,
@@ -64,7 +64,7 @@ impl Wire {
         wire
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, WireState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -276,7 +276,7 @@ pub(super) enum BacklogOutcome {
     Closed,
 }
 
-impl State {
+impl WireState {
     /// Returns the next event for the channel.
     fn next_event(&mut self) -> Option<TransportEvent> {
         // A channel that reads gets what the other end sent before it was dropped first.

@@ -55,11 +55,11 @@ const MAX_DATAGRAM_LEN: usize = 65_507;
 #[derive(Clone, Default)]
 pub struct DatagramNetwork {
     /// Locked by the loops whose channels send and receive, and by the test.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DatagramNetworkState>>,
 }
 
 #[derive(Default)]
-struct State {
+struct DatagramNetworkState {
     queues: BTreeMap<SocketAddr, DatagramQueue>,
     /// How many ephemeral ports were assigned.
     assigned_ports: u16,
@@ -111,7 +111,7 @@ impl DatagramNetwork {
         Ok(DatagramEnd { network: self.clone(), at })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, DatagramNetworkState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -297,7 +297,10 @@ impl Drop for DatagramEnd {
 
 impl DatagramNetwork {
     /// Changes the state, and then notifies the drivers that `change` has listed.
-    fn change<R>(&self, how: impl FnOnce(&mut State, &mut Vec<DriverNotifier>) -> R) -> R {
+    fn change<R>(
+        &self,
+        how: impl FnOnce(&mut DatagramNetworkState, &mut Vec<DriverNotifier>) -> R,
+    ) -> R {
         let mut notified = Vec::new();
         let result = how(&mut self.lock(), &mut notified);
         notified.iter().for_each(DriverNotifier::notify);
@@ -305,7 +308,7 @@ impl DatagramNetwork {
     }
 }
 
-impl State {
+impl DatagramNetworkState {
     /// Returns the queue of a bound address.
     fn queue_of(&mut self, at: SocketAddr) -> &mut DatagramQueue {
         self.queues.get_mut(&at).expect("the queue exists while its socket does")

@@ -17,7 +17,7 @@ use super::datagram_network::DatagramEnd;
 use super::foreign::ForeignEnd;
 use super::kernel::Kernel;
 use super::listener::ListenerEnd;
-use super::registration::{Registration, RegistrationSource};
+use super::registration::{ManualRegistration, RegistrationSource};
 use super::stream::{DriverNotifier, StreamEnd};
 use crate::shuffled::SplitMix64;
 
@@ -26,7 +26,7 @@ pub struct ManualDriver {
     kernel: Arc<Kernel>,
     id: usize,
     /// Sorted by token, so that a round has the same order in every run.
-    registrations: BTreeMap<Token, Registration>,
+    registrations: BTreeMap<Token, ManualRegistration>,
     /// Registrations with events left in this round.
     round: VecDeque<Token>,
     /// Picks the next registration of the round; without it, the first one delivers all its events.
@@ -62,7 +62,7 @@ impl ManualDriver {
         }
     }
 
-    fn registration(&mut self, token: Token) -> io::Result<&mut Registration> {
+    fn registration(&mut self, token: Token) -> io::Result<&mut ManualRegistration> {
         let attached = self.registrations.get_mut(&token).filter(|found| !found.detaching);
         attached.ok_or_else(|| not_attached(token))
     }
@@ -75,7 +75,7 @@ impl ManualDriver {
             RegistrationSource::Datagrams(end) => end.set_notifier(notifier),
             RegistrationSource::Foreign(foreign, _) => foreign.set_notifier(notifier),
         }
-        let registration = Registration::new(token, source, self.kernel.mode, connecting);
+        let registration = ManualRegistration::new(token, source, self.kernel.mode, connecting);
         self.registrations.insert(token, registration);
     }
 

@@ -10,33 +10,38 @@ use super::stream::DriverNotifier;
 
 /// The driver's end of a foreign source.
 pub(super) struct ForeignEnd {
-    foreign: Arc<Foreign>,
+    foreign: Arc<ManualForeign>,
 }
 
 /// The test's control of a foreign source. Clones control the same source.
 #[derive(Clone)]
-pub struct ForeignSource {
-    foreign: Arc<Foreign>,
+pub struct ManualForeignSource {
+    foreign: Arc<ManualForeign>,
 }
 
-struct Foreign {
-    state: Mutex<State>,
+struct ManualForeign {
+    state: Mutex<ManualForeignState>,
 }
 
-struct State {
+struct ManualForeignState {
     ready: Readiness,
     failure: Option<io::Error>,
     closed: bool,
     notifier: Option<DriverNotifier>,
 }
 
-pub(super) fn foreign() -> (ForeignEnd, ForeignSource) {
-    let state = State { ready: Readiness::default(), failure: None, closed: false, notifier: None };
-    let foreign = Arc::new(Foreign { state: Mutex::new(state) });
-    (ForeignEnd { foreign: foreign.clone() }, ForeignSource { foreign })
+pub(super) fn foreign() -> (ForeignEnd, ManualForeignSource) {
+    let state = ManualForeignState {
+        ready: Readiness::default(),
+        failure: None,
+        closed: false,
+        notifier: None,
+    };
+    let foreign = Arc::new(ManualForeign { state: Mutex::new(state) });
+    (ForeignEnd { foreign: foreign.clone() }, ManualForeignSource { foreign })
 }
 
-impl ForeignSource {
+impl ManualForeignSource {
     /// Sets the readiness of the source until the next call.
     pub fn set_ready(&self, ready: Readiness) {
         self.foreign.change(|state| state.ready = ready);
@@ -59,9 +64,9 @@ impl ForeignSource {
     }
 }
 
-impl fmt::Debug for ForeignSource {
+impl fmt::Debug for ManualForeignSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ForeignSource({:?})", self.foreign.lock().ready)
+        write!(f, "ManualForeignSource({:?})", self.foreign.lock().ready)
     }
 }
 
@@ -105,8 +110,8 @@ impl Drop for ForeignEnd {
     }
 }
 
-impl Foreign {
-    fn change(&self, change: impl FnOnce(&mut State)) {
+impl ManualForeign {
+    fn change(&self, change: impl FnOnce(&mut ManualForeignState)) {
         let mut state = self.lock();
         change(&mut state);
         let notifier = state.notifier.clone();
@@ -116,7 +121,7 @@ impl Foreign {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ManualForeignState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

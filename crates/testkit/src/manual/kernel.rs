@@ -58,11 +58,11 @@ pub struct DriverCounts {
 pub(super) struct Kernel {
     pub(super) mode: CompletionMode,
     pub(super) clock: VirtualClock,
-    state: Mutex<State>,
+    state: Mutex<KernelState>,
     changed: Condvar,
 }
 
-struct State {
+struct KernelState {
     clock_mode: ClockMode,
     held: bool,
     drivers: Vec<SleepState>,
@@ -83,7 +83,7 @@ struct SleepState {
 
 impl Kernel {
     pub(super) fn new(mode: CompletionMode, clock: VirtualClock, clock_mode: ClockMode) -> Self {
-        let state = State {
+        let state = KernelState {
             clock_mode,
             held: false,
             drivers: Vec::new(),
@@ -200,7 +200,7 @@ impl Kernel {
     }
 
     pub(super) fn wait_idle(&self) {
-        let busy = |state: &mut State| {
+        let busy = |state: &mut KernelState| {
             let now = self.clock.now();
             state.drivers.iter().any(|sleeper| sleeper.alive && !sleeper.is_idle(now))
         };
@@ -214,12 +214,12 @@ impl Kernel {
         );
     }
 
-    fn change(&self, change: impl FnOnce(&mut State)) {
+    fn change(&self, change: impl FnOnce(&mut KernelState)) {
         change(&mut self.lock());
         self.changed.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, KernelState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,16 +17,16 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::stream::{SEND_BUFFER, Stream};
+use super::stream::{ManualStream, SEND_BUFFER};
 
 /// A stream's link to its peer stream.
 pub(super) struct Link {
-    other: Mutex<Option<Arc<Stream>>>,
+    other: Mutex<Option<Arc<ManualStream>>>,
     carrying: Arc<Mutex<()>>,
 }
 
 /// Makes two streams each other's peer.
-pub(super) fn link(one: &Arc<Stream>, other: &Arc<Stream>) {
+pub(super) fn link(one: &Arc<ManualStream>, other: &Arc<ManualStream>) {
     let carrying = Arc::new(Mutex::new(()));
     for (from, to) in [(one, other), (other, one)] {
         let way = Link { other: Mutex::new(Some(to.clone())), carrying: carrying.clone() };
@@ -36,7 +36,7 @@ pub(super) fn link(one: &Arc<Stream>, other: &Arc<Stream>) {
 
 impl Link {
     /// Moves as many bytes as possible from this stream to the other one and back.
-    pub(super) fn carry(&self, stream: &Stream) {
+    pub(super) fn carry(&self, stream: &ManualStream) {
         let Some(other) = self.other().clone() else { return };
         let _one_at_a_time = self.carrying.lock().unwrap_or_else(PoisonError::into_inner);
         carry(stream, &other);
@@ -48,19 +48,19 @@ impl Link {
         }
     }
 
-    fn other(&self) -> MutexGuard<'_, Option<Arc<Stream>>> {
+    fn other(&self) -> MutexGuard<'_, Option<Arc<ManualStream>>> {
         self.other.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// True if `closed` is closed and none of its bytes will be read any more.
-fn has_nothing_left(closed: &Stream, other: &Stream) -> bool {
+fn has_nothing_left(closed: &ManualStream, other: &ManualStream) -> bool {
     let reads = !other.lock().closed;
     let closed = closed.lock();
     closed.closed && (closed.outbound.is_empty() || !reads)
 }
 
-fn carry(from: &Stream, to: &Stream) {
+fn carry(from: &ManualStream, to: &ManualStream) {
     let (gone, over, room) = {
         let to = to.lock();
         (to.closed, to.inbound_over, SEND_BUFFER.saturating_sub(to.inbound.len()))

@@ -9,11 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::kernel::Kernel;
 use super::link::link;
 use super::peer::{Peer, PendingConnect};
-use super::stream::{self, Connection, DriverNotifier, Stream, StreamEnd};
+use super::stream::{self, ConnectState, DriverNotifier, ManualStream, StreamEnd};
 
 /// The driver's end of a listener. Dropping it closes the listener and the connections it has not accepted.
 pub(super) struct ListenerEnd {
-    listener: Arc<Listener>,
+    listener: Arc<ManualListener>,
 }
 
 /// The test's control of a listener: connects to it and makes accepts fail. Clones control the same listener.
@@ -40,14 +40,14 @@ pub(super) struct ListenerEnd {
 #[derive(Clone)]
 pub struct ListenerControl {
     kernel: Arc<Kernel>,
-    listener: Arc<Listener>,
+    listener: Arc<ManualListener>,
 }
 
-struct Listener {
-    state: Mutex<State>,
+struct ManualListener {
+    state: Mutex<ManualListenerState>,
 }
 
-struct State {
+struct ManualListenerState {
     backlog: VecDeque<io::Result<(StreamEnd, SocketAddr)>>,
     /// How many connections may be in the backlog.
     limit: usize,
@@ -65,14 +65,14 @@ struct QueuedConnect {
 }
 
 pub(super) fn listener(kernel: Arc<Kernel>) -> (ListenerEnd, ListenerControl) {
-    let state = State {
+    let state = ManualListenerState {
         backlog: VecDeque::new(),
         limit: usize::MAX,
         pending: VecDeque::new(),
         closed: false,
         notifier: None,
     };
-    let listener = Arc::new(Listener { state: Mutex::new(state) });
+    let listener = Arc::new(ManualListener { state: Mutex::new(state) });
     (ListenerEnd { listener: listener.clone() }, ListenerControl { kernel, listener })
 }
 
@@ -98,7 +98,7 @@ impl ListenerControl {
     /// Connects a socket of another channel; it is accepted when there is room in the backlog.
     pub(super) fn connect_socket(&self, connect: PendingConnect) {
         let address = self.kernel.new_address();
-        let stream = Stream::new(address, Connection::Open);
+        let stream = ManualStream::new(address, ConnectState::Open);
         link(connect.stream(), &stream);
         let end = StreamEnd::new(stream);
         let mut state = self.listener.lock();
@@ -166,7 +166,7 @@ impl Drop for ListenerEnd {
     }
 }
 
-impl Listener {
+impl ManualListener {
     /// Accepts pending connects as far as the backlog has room.
     fn accept_pending(&self) {
         let mut state = self.lock();
@@ -202,7 +202,7 @@ impl Listener {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ManualListenerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

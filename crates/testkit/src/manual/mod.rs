@@ -7,7 +7,7 @@
 //!    the loop                                     the test
 //!       │  attach, write, set_read …                 │  send, finish, reset, connect, set_ready …
 //!       ▼                                            ▼
-//!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, ListenerControl, PendingConnect, ForeignSource
+//!   ManualDriver ──── Io ═══ stream in memory ═══ Peer, ListenerControl, PendingConnect, ManualForeignSource
 //!       ▲                                            │
 //!       └──── changed: a wait looks again ───────────┘
 //! ```
@@ -81,7 +81,7 @@ use crate::shuffled::SplitMix64;
 
 pub use self::datagram_network::{DATAGRAM_QUEUE_LEN, DatagramNetwork, DatagramPeer};
 pub use self::driver::ManualDriver;
-pub use self::foreign::ForeignSource;
+pub use self::foreign::ManualForeignSource;
 pub use self::kernel::{ClockMode, DriverCounts};
 pub use self::listener::ListenerControl;
 pub use self::peer::{Peer, PendingConnect};
@@ -195,7 +195,7 @@ impl Manual {
 
     /// Creates a foreign source that is not ready, and the control that makes it ready.
     #[must_use]
-    pub fn foreign(&self) -> (Io, ForeignSource) {
+    pub fn foreign(&self) -> (Io, ManualForeignSource) {
         let (end, source) = foreign::foreign();
         (Io::new(end), source)
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::stream::{Connection, Stream};
+use super::stream::{ConnectState, ManualStream};
 
 /// The test's end of a connected stream. Dropping it closes the stream: the driver's side reads end of file, and its
 /// writes fail.
@@ -30,11 +30,11 @@ use super::stream::{Connection, Stream};
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Peer {
-    stream: Arc<Stream>,
+    stream: Arc<ManualStream>,
 }
 
 impl Peer {
-    pub(super) fn new(stream: Arc<Stream>) -> Self {
+    pub(super) fn new(stream: Arc<ManualStream>) -> Self {
         Self { stream }
     }
 
@@ -148,11 +148,11 @@ impl fmt::Debug for Peer {
 /// The test's side of a socket that is attached as `Connecting`: accepts or refuses it, before or after it is attached.
 /// Dropped without an answer, it leaves the connect pending.
 pub struct PendingConnect {
-    stream: Arc<Stream>,
+    stream: Arc<ManualStream>,
 }
 
 impl PendingConnect {
-    pub(super) fn new(stream: Arc<Stream>) -> Self {
+    pub(super) fn new(stream: Arc<ManualStream>) -> Self {
         Self { stream }
     }
 
@@ -160,7 +160,7 @@ impl PendingConnect {
     #[must_use]
     pub fn target(&self) -> Option<SocketAddr> {
         match self.stream.lock().connection {
-            Connection::Connecting(target) => target,
+            ConnectState::Connecting(target) => target,
             _ => None,
         }
     }
@@ -170,8 +170,8 @@ impl PendingConnect {
     /// # Panics
     /// After twenty seconds.
     pub fn wait_dialled(&self) -> SocketAddr {
-        let is_connecting = |state: &super::stream::State| {
-            matches!(state.connection, Connection::Connecting(Some(_)))
+        let is_connecting = |state: &super::stream::ManualStreamState| {
+            matches!(state.connection, ConnectState::Connecting(Some(_)))
         };
         drop(self.stream.wait_until("connect", is_connecting));
         self.target().expect("the connect is pending until this side answers")
@@ -180,22 +180,22 @@ impl PendingConnect {
     /// Accepts the connection.
     #[must_use]
     pub fn accept(self) -> Peer {
-        self.stream.change_for_driver(|state| state.connection = Connection::Accepted);
+        self.stream.change_for_driver(|state| state.connection = ConnectState::Accepted);
         Peer::new(self.stream)
     }
 
     /// Accepts the connection without becoming its peer, which is another channel.
     pub(super) fn accept_linked(self) {
-        self.stream.change_for_driver(|state| state.connection = Connection::Accepted);
+        self.stream.change_for_driver(|state| state.connection = ConnectState::Accepted);
     }
 
-    pub(super) fn stream(&self) -> &Arc<Stream> {
+    pub(super) fn stream(&self) -> &Arc<ManualStream> {
         &self.stream
     }
 
     /// Fails the connect with this error, such as `ConnectionRefused`.
     pub fn refuse(self, why: io::ErrorKind) {
-        self.stream.change_for_driver(|state| state.connection = Connection::Refused(why));
+        self.stream.change_for_driver(|state| state.connection = ConnectState::Refused(why));
     }
 
     /// True if the driver's side has been closed: the connect was abandoned.

@@ -23,7 +23,7 @@ use super::foreign::ForeignEnd;
 use super::listener::ListenerEnd;
 use super::stream::StreamEnd;
 
-pub(super) struct Registration {
+pub(super) struct ManualRegistration {
     pub(super) source: RegistrationSource,
     token: Token,
     mode: CompletionMode,
@@ -72,7 +72,7 @@ enum ManualRound {
     Fail,
 }
 
-impl Registration {
+impl ManualRegistration {
     pub(super) fn new(
         token: Token,
         source: RegistrationSource,

@@ -29,19 +29,19 @@ pub const SEND_BUFFER: usize = 64 * 1024;
 
 /// The driver's end of a stream. Dropping it closes the stream.
 pub(super) struct StreamEnd {
-    stream: Arc<Stream>,
+    stream: Arc<ManualStream>,
 }
 
-pub(super) struct Stream {
+pub(super) struct ManualStream {
     pub(super) address: SocketAddr,
-    state: Mutex<State>,
+    state: Mutex<ManualStreamState>,
     changed: Condvar,
     /// Set once, before a driver gets the stream.
     pub(super) link: OnceLock<Link>,
 }
 
-pub(super) struct State {
-    pub(super) connection: Connection,
+pub(super) struct ManualStreamState {
+    pub(super) connection: ConnectState,
     pub(super) inbound: BytesMut,
     pub(super) inbound_over: bool,
     pub(super) outbound: BytesMut,
@@ -58,7 +58,7 @@ pub(super) struct State {
 }
 
 #[derive(Clone, Copy)]
-pub(super) enum Connection {
+pub(super) enum ConnectState {
     /// Not answered yet; the address of the connect.
     Connecting(Option<SocketAddr>),
     /// Accepted by the peer; the driver has not reported it yet.
@@ -81,17 +81,17 @@ impl DriverNotifier {
 }
 
 pub(super) fn connected(address: SocketAddr) -> (StreamEnd, Peer) {
-    let stream = Stream::new(address, Connection::Open);
+    let stream = ManualStream::new(address, ConnectState::Open);
     (StreamEnd { stream: stream.clone() }, Peer::new(stream))
 }
 
 pub(super) fn connecting(address: SocketAddr) -> (StreamEnd, PendingConnect) {
-    let stream = Stream::new(address, Connection::Connecting(None));
+    let stream = ManualStream::new(address, ConnectState::Connecting(None));
     (StreamEnd { stream: stream.clone() }, PendingConnect::new(stream))
 }
 
 impl StreamEnd {
-    pub(super) fn new(stream: Arc<Stream>) -> Self {
+    pub(super) fn new(stream: Arc<ManualStream>) -> Self {
         Self { stream }
     }
 
@@ -100,12 +100,12 @@ impl StreamEnd {
     }
 
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.stream.lock().connection, Connection::Open)
+        matches!(self.stream.lock().connection, ConnectState::Open)
     }
 
     pub(super) fn dial(&self, target: SocketAddr) {
         let mut state = self.stream.lock();
-        if let Connection::Connecting(remote) = &mut state.connection {
+        if let ConnectState::Connecting(remote) = &mut state.connection {
             *remote = Some(target);
         }
         drop(state);
@@ -113,17 +113,17 @@ impl StreamEnd {
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        !matches!(self.stream.lock().connection, Connection::Connecting(_))
+        !matches!(self.stream.lock().connection, ConnectState::Connecting(_))
     }
 
     /// Returns the outcome of a connect; `None` while it is pending.
     pub(super) fn finish_connect(&self) -> Option<io::Result<()>> {
         let mut state = self.stream.lock();
         match state.connection {
-            Connection::Connecting(_) => None,
-            Connection::Refused(kind) => Some(Err(kind.into())),
-            Connection::Accepted | Connection::Open => {
-                state.connection = Connection::Open;
+            ConnectState::Connecting(_) => None,
+            ConnectState::Refused(kind) => Some(Err(kind.into())),
+            ConnectState::Accepted | ConnectState::Open => {
+                state.connection = ConnectState::Open;
                 Some(Ok(()))
             }
         }
@@ -207,9 +207,9 @@ impl Drop for StreamEnd {
     }
 }
 
-impl Stream {
-    pub(super) fn new(address: SocketAddr, connection: Connection) -> Arc<Self> {
-        let state = State {
+impl ManualStream {
+    pub(super) fn new(address: SocketAddr, connection: ConnectState) -> Arc<Self> {
+        let state = ManualStreamState {
             connection,
             inbound: BytesMut::new(),
             inbound_over: false,
@@ -225,12 +225,12 @@ impl Stream {
         Arc::new(Self { address, state, changed, link: OnceLock::new() })
     }
 
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, ManualStreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the stream on the driver's side and notifies the test's threads.
-    fn change<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
+    fn change<R>(&self, how: impl FnOnce(&mut ManualStreamState) -> R) -> R {
         let result = how(&mut self.lock());
         self.changed.notify_all();
         if let Some(link) = self.link.get() {
@@ -240,7 +240,7 @@ impl Stream {
     }
 
     /// Changes the stream on the test's side and notifies the driver too.
-    pub(super) fn change_for_driver<R>(&self, how: impl FnOnce(&mut State) -> R) -> R {
+    pub(super) fn change_for_driver<R>(&self, how: impl FnOnce(&mut ManualStreamState) -> R) -> R {
         let mut state = self.lock();
         let result = how(&mut state);
         let notifier = state.notifier.clone();
@@ -256,8 +256,8 @@ impl Stream {
     pub(super) fn wait_until(
         &self,
         what: &str,
-        mut holds: impl FnMut(&State) -> bool,
-    ) -> MutexGuard<'_, State> {
+        mut holds: impl FnMut(&ManualStreamState) -> bool,
+    ) -> MutexGuard<'_, ManualStreamState> {
         let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, |state| !holds(state));
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         let seen = state.outbound.len();
@@ -266,7 +266,7 @@ impl Stream {
     }
 }
 
-impl State {
+impl ManualStreamState {
     fn refuses_writes(&self) -> bool {
         self.reset.is_some() || self.abandoned || self.outbound_over
     }

@@ -2,7 +2,7 @@
 
 /// A method of a handler, as an event of a recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HandlerMethod {
+pub enum RecordedMethod {
     /// `on_added`
     Added,
     /// `on_removed`
@@ -47,57 +47,57 @@ pub enum HandlerMethod {
     Flush,
 }
 
-impl HandlerMethod {
+impl RecordedMethod {
     /// All methods.
-    pub const ALL: [HandlerMethod; 21] = [
-        HandlerMethod::Added,
-        HandlerMethod::Removed,
-        HandlerMethod::Registered,
-        HandlerMethod::Unregistered,
-        HandlerMethod::Active,
-        HandlerMethod::Inactive,
-        HandlerMethod::Read,
-        HandlerMethod::ReadComplete,
-        HandlerMethod::UserEvent,
-        HandlerMethod::WritabilityChanged,
-        HandlerMethod::Error,
-        HandlerMethod::Timer,
-        HandlerMethod::Bind,
-        HandlerMethod::Connect,
-        HandlerMethod::Disconnect,
-        HandlerMethod::Close,
-        HandlerMethod::Deregister,
-        HandlerMethod::ShutdownOutput,
-        HandlerMethod::BeginRead,
-        HandlerMethod::Write,
-        HandlerMethod::Flush,
+    pub const ALL: [RecordedMethod; 21] = [
+        RecordedMethod::Added,
+        RecordedMethod::Removed,
+        RecordedMethod::Registered,
+        RecordedMethod::Unregistered,
+        RecordedMethod::Active,
+        RecordedMethod::Inactive,
+        RecordedMethod::Read,
+        RecordedMethod::ReadComplete,
+        RecordedMethod::UserEvent,
+        RecordedMethod::WritabilityChanged,
+        RecordedMethod::Error,
+        RecordedMethod::Timer,
+        RecordedMethod::Bind,
+        RecordedMethod::Connect,
+        RecordedMethod::Disconnect,
+        RecordedMethod::Close,
+        RecordedMethod::Deregister,
+        RecordedMethod::ShutdownOutput,
+        RecordedMethod::BeginRead,
+        RecordedMethod::Write,
+        RecordedMethod::Flush,
     ];
 
     /// Returns the name of the method.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            HandlerMethod::Added => "on_added",
-            HandlerMethod::Removed => "on_removed",
-            HandlerMethod::Registered => "on_registered",
-            HandlerMethod::Unregistered => "on_unregistered",
-            HandlerMethod::Active => "on_active",
-            HandlerMethod::Inactive => "on_inactive",
-            HandlerMethod::Read => "on_read",
-            HandlerMethod::ReadComplete => "on_read_complete",
-            HandlerMethod::UserEvent => "on_user_event",
-            HandlerMethod::WritabilityChanged => "on_writability_changed",
-            HandlerMethod::Error => "on_error",
-            HandlerMethod::Timer => "on_timer",
-            HandlerMethod::Bind => "bind",
-            HandlerMethod::Connect => "connect",
-            HandlerMethod::Disconnect => "disconnect",
-            HandlerMethod::Close => "close",
-            HandlerMethod::Deregister => "deregister",
-            HandlerMethod::ShutdownOutput => "shutdown_output",
-            HandlerMethod::BeginRead => "read",
-            HandlerMethod::Write => "write",
-            HandlerMethod::Flush => "flush",
+            RecordedMethod::Added => "on_added",
+            RecordedMethod::Removed => "on_removed",
+            RecordedMethod::Registered => "on_registered",
+            RecordedMethod::Unregistered => "on_unregistered",
+            RecordedMethod::Active => "on_active",
+            RecordedMethod::Inactive => "on_inactive",
+            RecordedMethod::Read => "on_read",
+            RecordedMethod::ReadComplete => "on_read_complete",
+            RecordedMethod::UserEvent => "on_user_event",
+            RecordedMethod::WritabilityChanged => "on_writability_changed",
+            RecordedMethod::Error => "on_error",
+            RecordedMethod::Timer => "on_timer",
+            RecordedMethod::Bind => "bind",
+            RecordedMethod::Connect => "connect",
+            RecordedMethod::Disconnect => "disconnect",
+            RecordedMethod::Close => "close",
+            RecordedMethod::Deregister => "deregister",
+            RecordedMethod::ShutdownOutput => "shutdown_output",
+            RecordedMethod::BeginRead => "read",
+            RecordedMethod::Write => "write",
+            RecordedMethod::Flush => "flush",
         }
     }
 }

@@ -2,11 +2,11 @@
 //!
 //! Each call of a [`Recorder`] adds one line to a [`Log`] that the test keeps: the handler's name, the method, and
 //! the message as text. Then the recorder passes the event on, unless the test has given it another action for that
-//! [`HandlerMethod`].
+//! [`RecordedMethod`].
 //!
 //! | line | meaning |
 //! |---|---|
-//! | `first on_read hello` | a method of the handler `first` was called; [`HandlerMethod`] lists the methods |
+//! | `first on_read hello` | a method of the handler `first` was called; [`RecordedMethod`] lists the methods |
 //! | `first dropped` | the recorder was dropped: after `first on_removed`, or without it if that panicked |
 //! | `never-added dropped` | a recorder was dropped that was never in a pipeline |
 //! | `label ok`, `label failed: …` | a [completion](Log::completion) or a [listener](Log::listener) was called |
@@ -17,12 +17,12 @@
 //! ```
 //! use bytes::Bytes;
 //! use waterwheel_testkit::embedded::Embedded;
-//! use waterwheel_testkit::recorder::{Log, HandlerMethod};
+//! use waterwheel_testkit::recorder::{Log, RecordedMethod};
 //!
 //! let log = Log::new();
 //! let mut channel = Embedded::new(|edit| {
 //!     edit.add_last("first", log.recorder())?;
-//!     edit.add_last("last", log.recorder().at(HandlerMethod::Read, |ctx| {
+//!     edit.add_last("last", log.recorder().at(RecordedMethod::Read, |ctx| {
 //!         ctx.write_and_flush(Bytes::from_static(b"world"));
 //!         Ok(())
 //!     }))?;
@@ -48,7 +48,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, Report, Reporter};
 
-pub use self::handler_method::HandlerMethod;
+pub use self::handler_method::RecordedMethod;
 
 /// The lines that recorders, completions, listeners and the test write. Clones share the lines and may be used on any
 /// thread.
@@ -148,8 +148,8 @@ pub struct Recorder {
     /// The handler's name, set by `on_added`.
     name: Option<String>,
     interest: Events,
-    acts: Vec<(HandlerMethod, RecorderAction)>,
-    held: Vec<HandlerMethod>,
+    acts: Vec<(RecordedMethod, RecorderAction)>,
+    held: Vec<RecordedMethod>,
     reading: Option<ReadAction>,
     writing: Option<WriteAction>,
     dropping: Option<Box<dyn FnOnce()>>,
@@ -172,7 +172,7 @@ impl Recorder {
     #[must_use]
     pub fn at(
         mut self,
-        method: HandlerMethod,
+        method: RecordedMethod,
         act: impl FnMut(&Ctx<'_>) -> HandlerResult + 'static,
     ) -> Self {
         self.acts.push((method, Box::new(act)));
@@ -181,7 +181,7 @@ impl Recorder {
 
     /// Does not pass the events of this method on.
     #[must_use]
-    pub fn holds(mut self, method: HandlerMethod) -> Self {
+    pub fn holds(mut self, method: RecordedMethod) -> Self {
         self.held.push(method);
         self
     }
@@ -211,7 +211,7 @@ impl Recorder {
     }
 
     /// Writes the line and calls the actions of this method; returns whether the event is to be passed on.
-    fn record(&mut self, method: HandlerMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
+    fn record(&mut self, method: RecordedMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
         let space = if what.is_empty() { "" } else { " " };
         self.log.push(format!("{} {}{space}{what}", ctx.name(), method.name()));
         for (at, act) in &mut self.acts {
@@ -228,7 +228,7 @@ macro_rules! passes_on {
         $(fn $function(&mut self, $ctx: &Ctx<'_>, $($arg: $ty)?) -> HandlerResult {
             let what = [$($shown)?];
             let what: &[String] = &what;
-            if self.record(HandlerMethod::$method, $ctx, &what.join(""))? {
+            if self.record(RecordedMethod::$method, $ctx, &what.join(""))? {
                 $pass;
             }
             Ok(())
@@ -243,17 +243,17 @@ impl Handler for Recorder {
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         self.name = Some(ctx.name());
-        self.record(HandlerMethod::Added, ctx, "").map(drop)
+        self.record(RecordedMethod::Added, ctx, "").map(drop)
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        if let Err(error) = self.record(HandlerMethod::Removed, ctx, "") {
+        if let Err(error) = self.record(RecordedMethod::Removed, ctx, "") {
             ctx.fire_error(error);
         }
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let passes = self.record(HandlerMethod::Read, ctx, &show(&msg))?;
+        let passes = self.record(RecordedMethod::Read, ctx, &show(&msg))?;
         match &mut self.reading {
             Some(reading) => return reading(ctx, msg),
             None if passes => ctx.fire_read(msg),
@@ -263,7 +263,7 @@ impl Handler for Recorder {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        let passes = self.record(HandlerMethod::Write, ctx, &show(&msg))?;
+        let passes = self.record(RecordedMethod::Write, ctx, &show(&msg))?;
         match &mut self.writing {
             Some(writing) => return writing(ctx, msg, done.take()),
             None if passes => ctx.write_with(msg, done.take()),
@@ -286,11 +286,11 @@ impl Handler for Recorder {
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
-        self.record(HandlerMethod::Timer, ctx, &tag.to_string()).map(drop)
+        self.record(RecordedMethod::Timer, ctx, &tag.to_string()).map(drop)
     }
 
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
-        if self.record(HandlerMethod::Bind, ctx, &to.to_string())? {
+        if self.record(RecordedMethod::Bind, ctx, &to.to_string())? {
             ctx.bind_with(to, done.take());
         }
         Ok(())
@@ -302,35 +302,35 @@ impl Handler for Recorder {
         to: ConnectTarget,
         done: &mut Completion,
     ) -> HandlerResult {
-        if self.record(HandlerMethod::Connect, ctx, &to.remote.to_string())? {
+        if self.record(RecordedMethod::Connect, ctx, &to.remote.to_string())? {
             ctx.connect_with(to, done.take());
         }
         Ok(())
     }
 
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.record(HandlerMethod::Disconnect, ctx, "")? {
+        if self.record(RecordedMethod::Disconnect, ctx, "")? {
             ctx.disconnect_with(done.take());
         }
         Ok(())
     }
 
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.record(HandlerMethod::Close, ctx, "")? {
+        if self.record(RecordedMethod::Close, ctx, "")? {
             ctx.close_with(done.take());
         }
         Ok(())
     }
 
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.record(HandlerMethod::Deregister, ctx, "")? {
+        if self.record(RecordedMethod::Deregister, ctx, "")? {
             ctx.deregister_with(done.take());
         }
         Ok(())
     }
 
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
-        if self.record(HandlerMethod::ShutdownOutput, ctx, "")? {
+        if self.record(RecordedMethod::ShutdownOutput, ctx, "")? {
             ctx.shutdown_output_with(done.take());
         }
         Ok(())

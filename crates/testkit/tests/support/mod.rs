@@ -10,7 +10,7 @@ use waterwheel_testkit::driver_suite::{
     AcceptedConnect, Fixture, ForeignTrigger, RemoteConnector, RemoteDatagrams, RemoteStream,
 };
 use waterwheel_testkit::manual::{
-    ClockMode, DatagramNetwork, DatagramPeer, ForeignSource, ListenerControl, Manual, Peer,
+    ClockMode, DatagramNetwork, DatagramPeer, ListenerControl, Manual, ManualForeignSource, Peer,
 };
 
 /// A manual driver, or a driver that wraps it, with the peers of its sockets. The suite runs on one thread, so the
@@ -135,7 +135,7 @@ impl RemoteConnector for ManualConnector {
     }
 }
 
-struct ManualTrigger(ForeignSource);
+struct ManualTrigger(ManualForeignSource);
 
 impl ForeignTrigger for ManualTrigger {
     fn make_readable(&mut self) {

@@ -3,7 +3,7 @@
 use waterwheel_channel::{Ctx, Edit, Events, Handler, HandlerResult, Name, PipelineError};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
+use waterwheel_testkit::recorder::{Log, RecordedMethod, Recorder};
 
 use crate::support::{PipelineFixture, error, fixture, started_fixture, text};
 
@@ -109,7 +109,7 @@ fn c03_a_handler_removes_itself_and_its_neighbours_while_it_runs() {
             edit.add_last("a", log.recorder())?;
             edit.add_last(
                 "b",
-                log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+                log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
                     if ctx.pipeline().slot(gone).is_some() {
                         ctx.pipeline().remove(gone)?;
                     }
@@ -144,7 +144,7 @@ fn c03_handlers_added_by_a_running_handler_receive_events_at_once() {
         let more = log.clone();
         edit.add_last(
             "app",
-            log.recorder().interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |ctx| {
+            log.recorder().interest(Events::USER_EVENT).at(RecordedMethod::UserEvent, move |ctx| {
                 ctx.pipeline().add_before("app", "before", more.recorder())?;
                 ctx.pipeline().add_after("app", "after", more.recorder())?;
                 ctx.write(text("out"));
@@ -296,7 +296,7 @@ fn c03_a_handler_may_remove_one_that_was_added_in_the_same_edit() {
         let more = log.clone();
         edit.add_last(
             "a",
-            log.recorder().at(HandlerMethod::Added, move |ctx| {
+            log.recorder().at(RecordedMethod::Added, move |ctx| {
                 ctx.pipeline().remove("b")?;
                 ctx.pipeline().add_last("d", more.recorder())?;
                 Ok(())
@@ -319,7 +319,7 @@ fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
         pipeline.edit(|edit| -> Result<(), PipelineError> {
             edit.add_last(
                 "bad",
-                log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))),
+                log.recorder().at(RecordedMethod::Added, |_| Err(error("not here"))),
             )?;
             edit.add_last("good", log.recorder())?;
             edit.remove("b")
@@ -353,7 +353,7 @@ fn c03_an_initialiser_that_fails_closes_the_channel() {
     assert_eq!(log.take(), ["never-added dropped", "closed ok"]);
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
-        edit.add_last("b", log.recorder().at(HandlerMethod::Added, |_| Err(error("not here"))))?;
+        edit.add_last("b", log.recorder().at(RecordedMethod::Added, |_| Err(error("not here"))))?;
         Ok(())
     });
     assert_eq!(
@@ -372,7 +372,7 @@ fn c03_a_closed_channel_cannot_be_edited() {
         Ok(())
     }
     let mut fixture = started_fixture(|edit_, log| {
-        edit_.add_last("app", log.recorder().at(HandlerMethod::Removed, edit))?;
+        edit_.add_last("app", log.recorder().at(RecordedMethod::Removed, edit))?;
         Ok(())
     });
     fixture.close();

@@ -1,37 +1,37 @@
 //! Rule 12: events skip handlers that are not interested in them.
 
 use waterwheel_channel::Events;
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{fixture, start_timer, text, trigger_every_method};
 
 /// Every event with its handler method.
-const EVENTS: [(Events, HandlerMethod); 18] = [
-    (Events::REGISTERED, HandlerMethod::Registered),
-    (Events::UNREGISTERED, HandlerMethod::Unregistered),
-    (Events::ACTIVE, HandlerMethod::Active),
-    (Events::INACTIVE, HandlerMethod::Inactive),
-    (Events::READ, HandlerMethod::Read),
-    (Events::READ_COMPLETE, HandlerMethod::ReadComplete),
-    (Events::USER_EVENT, HandlerMethod::UserEvent),
-    (Events::WRITABILITY_CHANGED, HandlerMethod::WritabilityChanged),
-    (Events::ERROR, HandlerMethod::Error),
-    (Events::BIND, HandlerMethod::Bind),
-    (Events::CONNECT, HandlerMethod::Connect),
-    (Events::DISCONNECT, HandlerMethod::Disconnect),
-    (Events::CLOSE, HandlerMethod::Close),
-    (Events::DEREGISTER, HandlerMethod::Deregister),
-    (Events::BEGIN_READ, HandlerMethod::BeginRead),
-    (Events::WRITE, HandlerMethod::Write),
-    (Events::FLUSH, HandlerMethod::Flush),
-    (Events::SHUTDOWN_OUTPUT, HandlerMethod::ShutdownOutput),
+const EVENTS: [(Events, RecordedMethod); 18] = [
+    (Events::REGISTERED, RecordedMethod::Registered),
+    (Events::UNREGISTERED, RecordedMethod::Unregistered),
+    (Events::ACTIVE, RecordedMethod::Active),
+    (Events::INACTIVE, RecordedMethod::Inactive),
+    (Events::READ, RecordedMethod::Read),
+    (Events::READ_COMPLETE, RecordedMethod::ReadComplete),
+    (Events::USER_EVENT, RecordedMethod::UserEvent),
+    (Events::WRITABILITY_CHANGED, RecordedMethod::WritabilityChanged),
+    (Events::ERROR, RecordedMethod::Error),
+    (Events::BIND, RecordedMethod::Bind),
+    (Events::CONNECT, RecordedMethod::Connect),
+    (Events::DISCONNECT, RecordedMethod::Disconnect),
+    (Events::CLOSE, RecordedMethod::Close),
+    (Events::DEREGISTER, RecordedMethod::Deregister),
+    (Events::BEGIN_READ, RecordedMethod::BeginRead),
+    (Events::WRITE, RecordedMethod::Write),
+    (Events::FLUSH, RecordedMethod::Flush),
+    (Events::SHUTDOWN_OUTPUT, RecordedMethod::ShutdownOutput),
 ];
 
 /// Returns the methods called on a handler with this interest, each once.
 fn called_for(interest: Events) -> Vec<String> {
     let mut fixture = fixture(|edit, log| {
-        edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
-        let app = log.recorder().at(HandlerMethod::Added, start_timer).interest(interest);
+        edit.add_last("first", log.recorder().holds(RecordedMethod::Disconnect))?;
+        let app = log.recorder().at(RecordedMethod::Added, start_timer).interest(interest);
         edit.add_last("app", app)?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -73,7 +73,7 @@ fn c04_a_handler_interested_in_all_events_receives_all() {
 #[test]
 fn c04_every_event_goes_through_every_handler_in_order() {
     let mut fixture = fixture(|edit, log| {
-        edit.add_last("a", log.recorder().holds(HandlerMethod::Disconnect))?;
+        edit.add_last("a", log.recorder().holds(RecordedMethod::Disconnect))?;
         edit.add_last("b", log.recorder())?;
         edit.add_last("c", log.recorder())?;
         Ok(())

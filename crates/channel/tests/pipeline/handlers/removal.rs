@@ -1,7 +1,7 @@
 //! Rules 4 and 5: handlers removed while they run.
 
 use bytes::Bytes;
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{started_fixture, text};
 
@@ -110,7 +110,7 @@ fn c05_rule_04_events_during_on_removed_keep_their_order() {
         });
         edit.add_last(
             "app",
-            app.at(HandlerMethod::Removed, |ctx| {
+            app.at(RecordedMethod::Removed, |ctx| {
                 drop(ctx.channel().write(text("2")));
                 ctx.write(text("3"));
                 drop(ctx.channel().write(text("4")));
@@ -187,7 +187,7 @@ fn c05_rule_05_neighbours_removed_meanwhile_are_skipped() {
         edit.add_last("one", log.recorder())?;
         edit.add_last(
             "two",
-            log.recorder().at(HandlerMethod::Read, |ctx| {
+            log.recorder().at(RecordedMethod::Read, |ctx| {
                 for name in ["one", "two", "three"] {
                     ctx.pipeline().remove(name)?;
                 }

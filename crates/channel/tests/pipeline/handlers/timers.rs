@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use waterwheel_channel::TimerId;
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{error, started_fixture, text};
 
@@ -16,7 +16,7 @@ fn c03_timers_fire_in_order_of_deadline_then_of_creation() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().holds(HandlerMethod::UserEvent).at(HandlerMethod::UserEvent, |ctx| {
+            log.recorder().holds(RecordedMethod::UserEvent).at(RecordedMethod::UserEvent, |ctx| {
                 for (delay, tag) in [(3, 30), (1, 10), (2, 20), (1, 11), (0, 0), (3, 31)] {
                     ctx.schedule(MS * delay, tag);
                 }
@@ -39,7 +39,7 @@ fn c03_no_timer_fires_early() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::UserEvent, |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, |ctx| {
                 ctx.schedule(MS, 1);
                 Ok(())
             }),
@@ -60,7 +60,7 @@ fn c03_a_cancelled_timer_does_not_fire() {
     let into = taken.clone();
     let kept: Rc<Cell<Option<TimerId>>> = Rc::default();
     let mut fixture = started_fixture(|edit, log| {
-        let app = log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+        let app = log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
             let timer = ctx.schedule(MS, 1);
             kept.set(Some(ctx.schedule(MS, 2)));
             into.set([ctx.cancel(timer), ctx.cancel(timer), false]);
@@ -92,14 +92,14 @@ fn c03_a_handler_cannot_cancel_the_timer_of_another() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "a",
-            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
                 theirs.set(Some(ctx.schedule(MS, 1)));
                 Ok(())
             }),
         )?;
         edit.add_last(
             "b",
-            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
                 assert!(!ctx.cancel(mine.get().expect("the value was set")));
                 Ok(())
             }),
@@ -118,11 +118,11 @@ fn c03_timers_are_cancelled_with_their_handler() {
             edit.add_last(
                 name,
                 log.recorder()
-                    .at(HandlerMethod::UserEvent, |ctx| {
+                    .at(RecordedMethod::UserEvent, |ctx| {
                         ctx.schedule(MS, 1);
                         Ok(())
                     })
-                    .at(HandlerMethod::Removed, |ctx| {
+                    .at(RecordedMethod::Removed, |ctx| {
                         ctx.schedule(MS, 2);
                         Ok(())
                     }),
@@ -147,7 +147,7 @@ fn c03_timers_are_cancelled_with_their_channel() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::UserEvent, |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, |ctx| {
                 ctx.schedule(MS, 1);
                 Ok(())
             }),
@@ -167,11 +167,11 @@ fn c03_a_timer_may_schedule_the_next_one() {
         edit.add_last(
             "app",
             log.recorder()
-                .at(HandlerMethod::Added, |ctx| {
+                .at(RecordedMethod::Added, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 })
-                .at(HandlerMethod::Timer, |ctx| {
+                .at(RecordedMethod::Timer, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 }),
@@ -190,11 +190,11 @@ fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
         edit.add_last(
             "app",
             log.recorder()
-                .at(HandlerMethod::Added, |ctx| {
+                .at(RecordedMethod::Added, |ctx| {
                     ctx.schedule(MS, 1);
                     Ok(())
                 })
-                .at(HandlerMethod::Timer, |_| Err(error("no"))),
+                .at(RecordedMethod::Timer, |_| Err(error("no"))),
         )?;
         Ok(())
     });

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use waterwheel_channel::{Completion, Ctx, Events};
 use waterwheel_executor::Error;
-use waterwheel_testkit::recorder::{HandlerMethod, Log};
+use waterwheel_testkit::recorder::{Log, RecordedMethod};
 
 use crate::support::{PipelineFixture, bytes, started_fixture, text};
 
@@ -74,7 +74,7 @@ fn c05_rule_09_nothing_is_written_before_the_outermost_call_returns() {
     let caller = fixture.another("caller", |edit| {
         edit.add_last(
             "caller",
-            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
                 other.send(text("1"));
                 assert_eq!(
                     other.pending_bytes(),

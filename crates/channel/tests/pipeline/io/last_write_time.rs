@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_channel::{LocalLoop, local};
 use waterwheel_executor::Nanos;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, ZeroSized, bytes, fixture_with, text};
 
@@ -39,7 +39,7 @@ fn probe(builder: EmbeddedBuilder) -> LastWriteProbe {
     let answer: Rc<Cell<Option<Nanos>>> = Rc::default();
     let tells = answer.clone();
     let fixture = fixture_with(builder, |edit, log| {
-        let asks = log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+        let asks = log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
             tells.set(ctx.last_write());
             Ok(())
         });
@@ -109,7 +109,7 @@ fn c07_writes_before_a_local_channel_is_full_set_the_last_write_time() {
     let mut probe = probe(Embedded::builder());
     let told = probe.answer.clone();
     let (near, far) = local::pair();
-    let asks = probe.fixture.log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+    let asks = probe.fixture.log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
         told.set(ctx.last_write());
         Ok(())
     });

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use bytes::Bytes;
 use waterwheel_channel::{Channel, Events, Message};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{error, started_fixture, text};
 
@@ -110,7 +110,7 @@ fn c07_a_message_with_a_changing_size_hint_does_not_break_the_accounting() {
         let mut fixture = started_fixture(|edit, log| {
             edit.add_last(
                 "app",
-                log.recorder().at(HandlerMethod::Read, move |ctx| {
+                log.recorder().at(RecordedMethod::Read, move |ctx| {
                     drop(ctx.channel().write(ChangingSizeHint(RefCell::new(busy.clone()))));
                     Ok(())
                 }),

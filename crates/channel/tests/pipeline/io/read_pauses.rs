@@ -5,7 +5,7 @@ use waterwheel_channel::{
     ChannelOptions, Ctx, Events, Handler, HandlerResult, Msg, PauseReads, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, bytes, fixture_with};
 
@@ -185,7 +185,7 @@ fn k14_a_channel_registered_again_in_a_pause_reads_after_it() {
 #[test]
 fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_paused() {
     let mut fixture = fixture_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
-        let refill = log.recorder().at(HandlerMethod::WritabilityChanged, |ctx| {
+        let refill = log.recorder().at(RecordedMethod::WritabilityChanged, |ctx| {
             if ctx.is_writable() {
                 ctx.write_and_flush(bytes(30));
             }
@@ -206,7 +206,7 @@ fn k14_a_handler_that_fills_the_channel_as_soon_as_there_is_room_leaves_it_pause
 }
 
 /// Builds a channel whose handler answers without flushing and flushes in this method.
-fn gathering(flushes_at: HandlerMethod) -> PipelineFixture {
+fn gathering(flushes_at: RecordedMethod) -> PipelineFixture {
     let mut fixture = fixture_with(Embedded::builder().options(pausing()).stream(), |edit, log| {
         let gather = log.recorder().reading(|ctx, msg| {
             ctx.write(msg);
@@ -225,7 +225,7 @@ fn gathering(flushes_at: HandlerMethod) -> PipelineFixture {
 
 #[test]
 fn k14_a_handler_that_has_filled_the_channel_without_a_flush_is_called_in_time_to_flush() {
-    for flushes_at in [HandlerMethod::ReadComplete, HandlerMethod::WritabilityChanged] {
+    for flushes_at in [RecordedMethod::ReadComplete, RecordedMethod::WritabilityChanged] {
         let mut fixture = gathering(flushes_at);
         for _ in 0..10 {
             fixture.write_inbound(bytes(15));

@@ -2,7 +2,7 @@
 
 use waterwheel_channel::{ChannelOptions, Events, Msg};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, fixture_with, text};
 
@@ -15,7 +15,7 @@ fn fixture_reading(
         let interest = Events::READ | Events::READ_COMPLETE | Events::BEGIN_READ;
         edit.add_last(
             "app",
-            log.recorder().interest(interest).at(HandlerMethod::Read, move |ctx| {
+            log.recorder().interest(interest).at(RecordedMethod::Read, move |ctx| {
                 at(ctx);
                 Ok(())
             }),
@@ -153,7 +153,7 @@ fn c09_a_handler_may_hold_a_read_back() {
     let mut fixture = fixture_with(Embedded::builder(), |edit, log| {
         edit.add_last(
             "gate",
-            log.recorder().interest(Events::BEGIN_READ).holds(HandlerMethod::BeginRead),
+            log.recorder().interest(Events::BEGIN_READ).holds(RecordedMethod::BeginRead),
         )?;
         Ok(())
     });

@@ -7,7 +7,7 @@ use waterwheel_channel::{
     ChannelOptions, Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{
     PipelineFixture, ZeroSized, bytes, error, fixture_with, started_fixture, text,
@@ -27,7 +27,7 @@ fn small_marks_fixture() -> PipelineFixture {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().interest(interest).at(HandlerMethod::WritabilityChanged, move |ctx| {
+            log.recorder().interest(interest).at(RecordedMethod::WritabilityChanged, move |ctx| {
                 told.push(format!("writable: {}", ctx.is_writable()));
                 Ok(())
             }),
@@ -50,7 +50,7 @@ fn c05_rule_06_more_than_64_waiting_writes_make_the_channel_unwritable() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Read, move |ctx| {
+            log.recorder().at(RecordedMethod::Read, move |ctx| {
                 for _ in 0..64 {
                     drop(ctx.channel().write(ZeroSized));
                 }
@@ -76,7 +76,7 @@ fn c05_rule_06_bytes_that_wait_at_a_handler_are_pending() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Read, move |ctx| {
+            log.recorder().at(RecordedMethod::Read, move |ctx| {
                 drop(ctx.channel().write(bytes(1000)));
                 ctx.write(bytes(100));
                 into.set((ctx.channel().pending_bytes(), ctx.bytes_before_unwritable()));
@@ -173,7 +173,7 @@ fn c07_bytes_before_unwritable_and_bytes_before_writable_are_exact() {
             let numbers = Rc::new(Cell::new((0, 0)));
             let into = numbers.clone();
             let asks = waterwheel_testkit::recorder::Log::new().recorder();
-            let asks = asks.at(HandlerMethod::Added, move |ctx| {
+            let asks = asks.at(RecordedMethod::Added, move |ctx| {
                 assert_eq!(ctx.bytes_before_unwritable(), channel.bytes_before_unwritable());
                 into.set((ctx.bytes_before_unwritable(), ctx.bytes_before_writable()));
                 Ok(())
@@ -227,7 +227,7 @@ fn c07_a_write_beyond_the_hard_cap_fails() {
 #[test]
 fn c07_a_write_that_fails_in_a_handler_is_not_pending() {
     let mut fixture = started_fixture(|edit, log| {
-        edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| Err(error("no"))))?;
+        edit.add_last("app", log.recorder().at(RecordedMethod::Write, |_| Err(error("no"))))?;
         Ok(())
     });
     fixture.on_loop(|channel| drop(channel.write(bytes(100))));
@@ -273,11 +273,11 @@ fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_
     let mut fixture = started_fixture(|edit, log| {
         let (seen, told) = (log.clone(), log.clone());
         let app = log.recorder().interest(Events::USER_EVENT | Events::WRITABILITY_CHANGED);
-        let app = app.at(HandlerMethod::UserEvent, move |ctx| {
+        let app = app.at(RecordedMethod::UserEvent, move |ctx| {
             seen.push(format!("looks: {}", ctx.channel().is_writable()));
             Ok(())
         });
-        let app = app.at(HandlerMethod::WritabilityChanged, move |ctx| {
+        let app = app.at(RecordedMethod::WritabilityChanged, move |ctx| {
             told.push(format!("told: {}", ctx.is_writable()));
             Ok(())
         });

@@ -3,37 +3,41 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
+use waterwheel_testkit::recorder::{Log, RecordedMethod, Recorder};
 
 use crate::support::{error, fixture, start_timer, started_fixture, text, trigger_every_method};
 
 #[test]
 fn c05_rule_01_a_handler_may_do_anything_at_any_moment() {
-    for method in HandlerMethod::ALL {
+    for method in RecordedMethod::ALL {
         let mut fixture = fixture(|edit, log| {
             let (mut left, did) = (Some(()), log.clone());
-            let app = log.recorder().at(HandlerMethod::Added, start_timer).at(method, move |ctx| {
-                if left.take().is_none() {
-                    return Ok(());
-                }
-                let pipeline = ctx.pipeline();
-                assert!(pipeline.with_handler("app", |_: &mut Recorder| ()).is_none(), "it runs");
-                let added = pipeline.add_last("guest", Log::new().recorder());
-                let removed = added.and_then(|slot| pipeline.remove(slot));
-                assert!(removed.is_ok() || method == HandlerMethod::Removed, "{removed:?}");
-                ctx.write(text("a"));
-                ctx.channel().send(text("b"));
-                pipeline.fire_user_event(text("c"));
-                ctx.fire_user_event(text("d"));
-                ctx.fire_error(error("e"));
-                ctx.flush_now();
-                ctx.schedule(Duration::from_secs(1), 9);
-                ctx.channel().set_auto_read(false);
-                ctx.channel().set_auto_read(true);
-                did.push("everything");
-                Ok(())
-            });
-            edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
+            let app =
+                log.recorder().at(RecordedMethod::Added, start_timer).at(method, move |ctx| {
+                    if left.take().is_none() {
+                        return Ok(());
+                    }
+                    let pipeline = ctx.pipeline();
+                    assert!(
+                        pipeline.with_handler("app", |_: &mut Recorder| ()).is_none(),
+                        "it runs"
+                    );
+                    let added = pipeline.add_last("guest", Log::new().recorder());
+                    let removed = added.and_then(|slot| pipeline.remove(slot));
+                    assert!(removed.is_ok() || method == RecordedMethod::Removed, "{removed:?}");
+                    ctx.write(text("a"));
+                    ctx.channel().send(text("b"));
+                    pipeline.fire_user_event(text("c"));
+                    ctx.fire_user_event(text("d"));
+                    ctx.fire_error(error("e"));
+                    ctx.flush_now();
+                    ctx.schedule(Duration::from_secs(1), 9);
+                    ctx.channel().set_auto_read(false);
+                    ctx.channel().set_auto_read(true);
+                    did.push("everything");
+                    Ok(())
+                });
+            edit.add_last("first", log.recorder().holds(RecordedMethod::Disconnect))?;
             edit.add_last("app", app)?;
             edit.add_last("last", log.recorder())?;
             Ok(())
@@ -92,7 +96,7 @@ fn c05_rule_02_inbound_events_are_deferred_in_order_too() {
         let (told, mut left) = (log.clone(), Some(()));
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::UserEvent, move |ctx| {
+            log.recorder().at(RecordedMethod::UserEvent, move |ctx| {
                 if left.take().is_some() {
                     ctx.pipeline().fire_read(text("1"));
                     ctx.pipeline().fire_user_event(text("2"));

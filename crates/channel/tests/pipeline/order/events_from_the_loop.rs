@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use waterwheel_channel::{Ctx, Events};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{bytes, started_fixture, text};
 
@@ -15,7 +15,7 @@ fn c05_rule_08_writability_is_announced_after_the_call_that_changed_it() {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().interest(Events::READ).at(HandlerMethod::Read, move |ctx| {
+            log.recorder().interest(Events::READ).at(RecordedMethod::Read, move |ctx| {
                 ctx.write(bytes(64 * 1024 + 1));
                 assert!(!ctx.is_writable());
                 told.push("app returns");
@@ -36,7 +36,7 @@ fn c05_rule_08_a_handler_that_saw_the_channel_unwritable_is_notified_when_it_is_
         let interest = Events::WRITABILITY_CHANGED | Events::READ;
         edit.add_last(
             "app",
-            log.recorder().interest(interest).at(HandlerMethod::Read, |ctx| {
+            log.recorder().interest(interest).at(RecordedMethod::Read, |ctx| {
                 ctx.write(bytes(64 * 1024 + 1));
                 assert!(!ctx.is_writable());
                 ctx.flush_now();
@@ -69,8 +69,8 @@ fn c05_rule_08_a_handler_that_writes_up_to_the_mark_and_flushes_can_continue() {
         let pour = Rc::new(RefCell::new(pour));
         let again = pour.clone();
         let app = log.recorder().interest(Events::WRITABILITY_CHANGED | Events::READ);
-        let app = app.at(HandlerMethod::Read, move |ctx| (pour.borrow_mut())(ctx));
-        let app = app.at(HandlerMethod::WritabilityChanged, move |ctx| (again.borrow_mut())(ctx));
+        let app = app.at(RecordedMethod::Read, move |ctx| (pour.borrow_mut())(ctx));
+        let app = app.at(RecordedMethod::WritabilityChanged, move |ctx| (again.borrow_mut())(ctx));
         edit.add_last("app", app)?;
         Ok(())
     });
@@ -101,7 +101,7 @@ fn c05_rule_08_a_handler_may_fill_the_channel_in_on_writability_changed() {
         let app = log.recorder().interest(Events::WRITABILITY_CHANGED);
         edit.add_last(
             "app",
-            app.at(HandlerMethod::WritabilityChanged, move |ctx| {
+            app.at(RecordedMethod::WritabilityChanged, move |ctx| {
                 told.push(format!("writable: {}", ctx.is_writable()));
                 if ctx.is_writable() && left > 0 {
                     left -= 1;
@@ -167,7 +167,7 @@ fn c05_rule_08_on_unregistered_comes_after_the_call_that_deregistered() {
         let app = log.recorder().interest(Events::USER_EVENT | Events::UNREGISTERED);
         edit.add_last(
             "app",
-            app.at(HandlerMethod::UserEvent, move |ctx| {
+            app.at(RecordedMethod::UserEvent, move |ctx| {
                 ctx.deregister();
                 told.push("app returns");
                 Ok(())

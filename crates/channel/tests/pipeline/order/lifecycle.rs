@@ -2,7 +2,7 @@
 
 use waterwheel_channel::{Address, Ctx, Events, HandlerResult};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, error, fixture, fixture_with, started_fixture, text};
 
@@ -14,7 +14,7 @@ fn close(ctx: &Ctx<'_>) -> HandlerResult {
 /// Builds a channel with two recorders; the second calls `act` in a method. The log starts with the opening
 /// events.
 fn two_recorders(
-    method: HandlerMethod,
+    method: RecordedMethod,
     act: impl Fn(&Ctx<'_>) -> HandlerResult + 'static,
 ) -> PipelineFixture {
     fixture(|edit, log| {
@@ -53,7 +53,7 @@ fn lines(parts: &[&[&str]]) -> Vec<String> {
 
 #[test]
 fn c02_lifecycle_events_come_in_order() {
-    let mut fixture = two_recorders(HandlerMethod::Read, |_| Ok(()));
+    let mut fixture = two_recorders(RecordedMethod::Read, |_| Ok(()));
     assert_eq!(fixture.log.take(), lines(&[&OPENING_LINES, &["b read", "a read"]]));
     fixture.close();
     assert_eq!(fixture.log.take(), lines(&[&["b close", "a close"], &CLOSING_LINES]));
@@ -61,7 +61,7 @@ fn c02_lifecycle_events_come_in_order() {
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_active() {
-    let mut fixture = two_recorders(HandlerMethod::Active, close);
+    let mut fixture = two_recorders(RecordedMethod::Active, close);
     assert_eq!(fixture.log.take(), lines(&[&OPENING_LINES, &["a close"], &CLOSING_LINES]));
     fixture.close();
     assert_eq!(fixture.log.take(), Vec::<String>::new(), "no further event comes");
@@ -69,7 +69,7 @@ fn c02_a_channel_may_be_closed_in_on_active() {
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_registered() {
-    let fixture = two_recorders(HandlerMethod::Registered, close);
+    let fixture = two_recorders(RecordedMethod::Registered, close);
     let expected =
         lines(&[&OPENING_LINES[..4], &["a close", "a on_active", "b on_active"], &CLOSING_LINES]);
     let found = fixture.log.take();
@@ -79,7 +79,7 @@ fn c02_a_channel_may_be_closed_in_on_registered() {
 
 #[test]
 fn c02_a_channel_may_be_closed_in_on_read() {
-    let mut fixture = two_recorders(HandlerMethod::Read, close);
+    let mut fixture = two_recorders(RecordedMethod::Read, close);
     drop(fixture.log.take());
     fixture.write_inbound_all([text("1").into(), text("2").into()]);
     assert_eq!(
@@ -92,10 +92,10 @@ fn c02_a_channel_may_be_closed_in_on_read() {
 #[test]
 fn c02_a_channel_may_be_closed_again_while_it_closes() {
     for method in [
-        HandlerMethod::Inactive,
-        HandlerMethod::Unregistered,
-        HandlerMethod::Removed,
-        HandlerMethod::Close,
+        RecordedMethod::Inactive,
+        RecordedMethod::Unregistered,
+        RecordedMethod::Removed,
+        RecordedMethod::Close,
     ] {
         let mut left = Some(());
         let mut fixture = two_recorders(method, |_| Ok(()));
@@ -128,7 +128,7 @@ fn c02_a_channel_closed_in_on_added_is_never_registered() {
     let log = waterwheel_testkit::recorder::Log::new();
     let made = Embedded::new(|edit| {
         edit.add_last("a", log.recorder())?;
-        edit.add_last("b", log.recorder().at(HandlerMethod::Added, close))?;
+        edit.add_last("b", log.recorder().at(RecordedMethod::Added, close))?;
         edit.channel().closed().add_listener(log.listener("closed"));
         Ok(())
     });
@@ -141,7 +141,7 @@ fn c02_a_channel_closed_in_on_added_is_never_registered() {
 
 #[test]
 fn c02_every_close_completes() {
-    let mut fixture = two_recorders(HandlerMethod::Read, |_| Ok(()));
+    let mut fixture = two_recorders(RecordedMethod::Read, |_| Ok(()));
     drop(fixture.log.take());
     fixture.ask(|channel, log| {
         for label in ["first", "second"] {
@@ -157,11 +157,11 @@ fn c02_every_close_completes() {
 
 #[test]
 fn c02_writes_fail_before_the_close_future_completes_and_that_before_on_inactive() {
-    for method in [HandlerMethod::Active, HandlerMethod::Read, HandlerMethod::UserEvent] {
+    for method in [RecordedMethod::Active, RecordedMethod::Read, RecordedMethod::UserEvent] {
         let mut fixture = fixture(|edit, log| {
             let told = log.clone();
             let app =
-                log.recorder().interest(Events::INACTIVE).at(HandlerMethod::Inactive, |_| Ok(()));
+                log.recorder().interest(Events::INACTIVE).at(RecordedMethod::Inactive, |_| Ok(()));
             let interest = Events::INACTIVE | Events::ACTIVE | Events::READ | Events::USER_EVENT;
             edit.add_last(
                 "app",
@@ -230,7 +230,7 @@ fn c02_a_connect_requested_in_on_registered_completes_before_on_active() {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Registered, move |ctx| {
+            log.recorder().at(RecordedMethod::Registered, move |ctx| {
                 ctx.connect_with(Address::local("there"), told.completion("connect"));
                 Ok(())
             }),
@@ -294,7 +294,7 @@ fn c02_the_end_or_failure_of_the_network_closes_the_channel() {
 
 #[test]
 fn c02_handlers_added_while_the_channel_closes_are_removed_too() {
-    for method in [HandlerMethod::Inactive, HandlerMethod::Unregistered] {
+    for method in [RecordedMethod::Inactive, RecordedMethod::Unregistered] {
         let mut fixture = started_fixture(|edit, log| {
             let late = log.clone();
             edit.add_last(

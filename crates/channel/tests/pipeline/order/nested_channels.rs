@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use waterwheel_channel::{Channel, Events, HandlerResult};
-use waterwheel_testkit::recorder::{HandlerMethod, Recorder};
+use waterwheel_testkit::recorder::{RecordedMethod, Recorder};
 
 use crate::support::{PipelineFixture, fixture, text};
 
@@ -86,7 +86,7 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
     let caller = fixture.another("caller", |edit| {
         edit.add_last(
             "caller",
-            log.recorder().interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |_| {
+            log.recorder().interest(Events::USER_EVENT).at(RecordedMethod::UserEvent, move |_| {
                 first.send(text("1")); // Reaches the maximum depth and is queued there.
                 last.send(text("2")); // A direct call.
                 drop(last.with_pipeline(|pipeline| pipeline.write(text("3"))));
@@ -107,7 +107,7 @@ fn c05_rule_07_later_calls_queue_behind_those_that_wait() {
 /// Passes a user event on to the other channel, `times` times.
 fn bounces(recorder: Recorder, other: &Rc<Cell<Option<Channel>>>, times: usize) -> Recorder {
     let (other, mut left) = (other.clone(), times);
-    recorder.interest(Events::USER_EVENT).at(HandlerMethod::UserEvent, move |_| {
+    recorder.interest(Events::USER_EVENT).at(RecordedMethod::UserEvent, move |_| {
         if left > 0 {
             left -= 1;
             let to = other.take().expect("the value was set");

@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use waterwheel_channel::{Completion, Events};
-use waterwheel_testkit::recorder::HandlerMethod;
+use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, error, fixture, start_timer, started_fixture, text};
 
 /// Builds a channel with `first`, an `app` that fails in this method, and `last`.
-fn failing(method: HandlerMethod) -> PipelineFixture {
+fn failing(method: RecordedMethod) -> PipelineFixture {
     fixture(|edit, log| {
         edit.add_last(
             "first",
-            log.recorder().holds(HandlerMethod::Disconnect).interest(Events::ALL),
+            log.recorder().holds(RecordedMethod::Disconnect).interest(Events::ALL),
         )?;
-        let app = log.recorder().at(HandlerMethod::Added, start_timer);
+        let app = log.recorder().at(RecordedMethod::Added, start_timer);
         edit.add_last("app", app.at(method, |_| Err(error("no"))))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -24,18 +24,18 @@ fn failing(method: HandlerMethod) -> PipelineFixture {
 #[test]
 fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
     let inbound = [
-        HandlerMethod::Registered,
-        HandlerMethod::Unregistered,
-        HandlerMethod::Active,
-        HandlerMethod::Inactive,
-        HandlerMethod::Read,
-        HandlerMethod::ReadComplete,
-        HandlerMethod::UserEvent,
-        HandlerMethod::WritabilityChanged,
-        HandlerMethod::Timer,
+        RecordedMethod::Registered,
+        RecordedMethod::Unregistered,
+        RecordedMethod::Active,
+        RecordedMethod::Inactive,
+        RecordedMethod::Read,
+        RecordedMethod::ReadComplete,
+        RecordedMethod::UserEvent,
+        RecordedMethod::WritabilityChanged,
+        RecordedMethod::Timer,
         // Outbound and without a completion.
-        HandlerMethod::BeginRead,
-        HandlerMethod::Flush,
+        RecordedMethod::BeginRead,
+        RecordedMethod::Flush,
     ];
     for method in inbound {
         let mut fixture = failing(method);
@@ -59,7 +59,7 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
             "app",
             log.recorder()
                 .interest(Events::READ | Events::ERROR)
-                .at(HandlerMethod::Read, move |_| {
+                .at(RecordedMethod::Read, move |_| {
                     left.take().map_or(Ok(()), |()| Err(error("no")))
                 }),
         )?;
@@ -73,12 +73,12 @@ fn c05_rule_10_an_event_that_failed_goes_no_further_and_the_next_one_does() {
 #[test]
 fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
     for method in [
-        HandlerMethod::Bind,
-        HandlerMethod::Connect,
-        HandlerMethod::Disconnect,
-        HandlerMethod::Close,
-        HandlerMethod::Deregister,
-        HandlerMethod::Write,
+        RecordedMethod::Bind,
+        RecordedMethod::Connect,
+        RecordedMethod::Disconnect,
+        RecordedMethod::Close,
+        RecordedMethod::Deregister,
+        RecordedMethod::Write,
     ] {
         let mut fixture = failing(method);
         fixture.run();
@@ -86,13 +86,13 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
         let log = fixture.log.clone();
         fixture.on_loop(|channel| {
             let mut asked = match method {
-                HandlerMethod::Bind => channel.bind(waterwheel_channel::Address::local("here")),
-                HandlerMethod::Connect => {
+                RecordedMethod::Bind => channel.bind(waterwheel_channel::Address::local("here")),
+                RecordedMethod::Connect => {
                     channel.connect(waterwheel_channel::Address::local("there"))
                 }
-                HandlerMethod::Disconnect => channel.disconnect(),
-                HandlerMethod::Close => channel.close(),
-                HandlerMethod::Deregister => channel.deregister(),
+                RecordedMethod::Disconnect => channel.disconnect(),
+                RecordedMethod::Close => channel.close(),
+                RecordedMethod::Deregister => channel.deregister(),
                 _ => channel.write(text("x")),
             };
             asked.add_listener(log.listener("it"));
@@ -109,7 +109,7 @@ fn c05_rule_10_an_outbound_error_goes_to_the_completion() {
 
 #[test]
 fn c05_rule_10_an_outbound_error_nobody_waits_for_is_reported() {
-    let mut fixture = failing(HandlerMethod::Write);
+    let mut fixture = failing(RecordedMethod::Write);
     fixture.on_loop(|channel| channel.send(text("x")));
     let id = fixture.channel().id();
     assert_eq!(fixture.reports.take(), [format!("channel {id}: `app` failed, 1 so far: no")]);
@@ -137,8 +137,8 @@ fn c05_rule_10_an_error_after_the_operation_was_passed_on_is_reported() {
 #[test]
 fn c05_rule_10_an_error_in_the_error_method_is_reported() {
     let mut fixture = started_fixture(|edit, log| {
-        let app = log.recorder().at(HandlerMethod::Read, |_| Err(error("first")));
-        edit.add_last("app", app.at(HandlerMethod::Error, |_| Err(error("second"))))?;
+        let app = log.recorder().at(RecordedMethod::Read, |_| Err(error("first")));
+        edit.add_last("app", app.at(RecordedMethod::Error, |_| Err(error("second"))))?;
         edit.add_last("last", log.recorder().interest(Events::ERROR))?;
         Ok(())
     });
@@ -153,7 +153,7 @@ fn c05_rule_10_an_error_in_the_error_method_is_reported() {
 #[test]
 fn c05_rule_10_an_operation_that_a_handler_drops_fails_and_names_the_handler() {
     let mut fixture = started_fixture(|edit, log| {
-        edit.add_last("app", log.recorder().holds(HandlerMethod::Write))?;
+        edit.add_last("app", log.recorder().holds(RecordedMethod::Write))?;
         Ok(())
     });
     let log = fixture.log.clone();
@@ -175,7 +175,7 @@ fn c05_rule_10_an_operation_may_be_completed_later() {
         });
         edit.add_last(
             "app",
-            app.at(HandlerMethod::Timer, move |_| {
+            app.at(RecordedMethod::Timer, move |_| {
                 later.borrow_mut().take().into_iter().for_each(Completion::succeed);
                 Ok(())
             }),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use waterwheel_channel::{Channel, Completion, Events};
 use waterwheel_testkit::embedded::Embedded;
-use waterwheel_testkit::recorder::{HandlerMethod, Log, Recorder};
+use waterwheel_testkit::recorder::{Log, RecordedMethod, Recorder};
 
 use crate::support::{
     PipelineFixture, error, fixture, fixture_with, start_timer, started_fixture, text,
@@ -15,11 +15,11 @@ use crate::support::{
 const HANDLER: &str = "waterwheel_testkit::recorder::Recorder";
 
 /// Builds a channel whose `app`, between `first` and `last`, panics in this method.
-fn panicking(method: HandlerMethod) -> PipelineFixture {
+fn panicking(method: RecordedMethod) -> PipelineFixture {
     let builder = Embedded::builder();
     fixture_with(builder, |edit, log| {
-        edit.add_last("first", log.recorder().holds(HandlerMethod::Disconnect))?;
-        let app = log.recorder().at(HandlerMethod::Added, start_timer);
+        edit.add_last("first", log.recorder().holds(RecordedMethod::Disconnect))?;
+        let app = log.recorder().at(RecordedMethod::Added, start_timer);
         edit.add_last("app", app.at(method, |_| panic!("oh")))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
@@ -27,8 +27,8 @@ fn panicking(method: HandlerMethod) -> PipelineFixture {
 }
 
 /// Returns the methods that are called after the channel was built.
-fn methods_after_build() -> impl Iterator<Item = HandlerMethod> {
-    HandlerMethod::ALL.into_iter().filter(|method| *method != HandlerMethod::Added)
+fn methods_after_build() -> impl Iterator<Item = RecordedMethod> {
+    RecordedMethod::ALL.into_iter().filter(|method| *method != RecordedMethod::Added)
 }
 
 #[test]
@@ -68,12 +68,12 @@ fn c05_rule_11_handlers_on_the_stack_are_only_dropped_and_the_others_are_removed
             assert_eq!(times, 1, "{name} at {method:?}: {lines:?}");
         }
         // Inbound events pass `first`, outbound ones pass `last`; others reach `app` alone.
-        let inbound = HandlerMethod::ALL[2..11].contains(&method);
-        let outbound = HandlerMethod::ALL[12..].contains(&method);
+        let inbound = RecordedMethod::ALL[2..11].contains(&method);
+        let outbound = RecordedMethod::ALL[12..].contains(&method);
         assert_eq!(told("app on_removed"), 0, "at {method:?}");
         assert_eq!(told("first on_removed"), usize::from(!inbound), "at {method:?}: {after:?}");
         // When `app` is removed, `last` was removed before.
-        let last_left = !outbound && method != HandlerMethod::Removed;
+        let last_left = !outbound && method != RecordedMethod::Removed;
         assert_eq!(told("last on_removed"), usize::from(last_left), "at {method:?}: {after:?}");
     }
 }
@@ -86,7 +86,7 @@ fn c05_rule_11_a_panic_in_the_middle_of_a_pipeline_closes_it_in_order() {
         let mut write = Some(write);
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Read, move |ctx| {
+            log.recorder().at(RecordedMethod::Read, move |ctx| {
                 ctx.write_with(text("1"), write.take().unwrap_or_default());
                 panic!("oh")
             }),
@@ -119,7 +119,7 @@ fn c05_rule_11_a_panic_in_on_added_fails_the_registration() {
     let log = Log::new();
     let made = Embedded::new(|edit| {
         edit.add_last("first", log.recorder())?;
-        edit.add_last("app", log.recorder().at(HandlerMethod::Added, |_| panic!("oh")))?;
+        edit.add_last("app", log.recorder().at(RecordedMethod::Added, |_| panic!("oh")))?;
         edit.add_last("last", log.recorder())?;
         Ok(())
     });
@@ -194,7 +194,7 @@ fn c05_rule_11_a_panic_of_a_destructor_is_reported_and_the_channel_stays_open() 
 fn c05_rule_11_a_destructor_may_panic_after_a_panic() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last("first", log.recorder().dropping(|| panic!("and first")))?;
-        let app = log.recorder().at(HandlerMethod::Read, |_| panic!("oh"));
+        let app = log.recorder().at(RecordedMethod::Read, |_| panic!("oh"));
         edit.add_last("app", app.dropping(|| panic!("and app")))?;
         Ok(())
     });
@@ -252,7 +252,7 @@ fn c05_rule_11_a_panic_of_a_kept_context_closes_the_channel() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Read, |ctx| {
+            log.recorder().at(RecordedMethod::Read, |ctx| {
                 let later = ctx.to_local();
                 ctx.event_loop().spawn_local(async move {
                     assert!(later.is_live());
@@ -276,7 +276,7 @@ fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
         let told = log.clone();
         edit.add_last(
             "app",
-            log.recorder().at(HandlerMethod::Read, move |ctx| {
+            log.recorder().at(RecordedMethod::Read, move |ctx| {
                 let mut written = ctx.channel().write(text("1"));
                 written.add_listener(told.listener("write"));
                 panic!("oh")
@@ -294,7 +294,7 @@ fn c05_rule_11_events_deferred_at_a_panicking_handler_fail() {
 /// Makes a recorder call the other channel in its `on_user_event`.
 fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
     let other = other.clone();
-    recorder.at(HandlerMethod::UserEvent, move |_| {
+    recorder.at(RecordedMethod::UserEvent, move |_| {
         let to = other.borrow().clone();
         to.into_iter().for_each(|to| to.send(text("x")));
         Ok(())
@@ -304,7 +304,7 @@ fn calls(recorder: Recorder, other: &Rc<RefCell<Option<Channel>>>) -> Recorder {
 #[test]
 fn c05_rule_11_a_panic_stays_in_the_channel_it_happened_in() {
     let mut fixture = started_fixture(|edit, log| {
-        edit.add_last("app", log.recorder().at(HandlerMethod::Write, |_| panic!("oh")))?;
+        edit.add_last("app", log.recorder().at(RecordedMethod::Write, |_| panic!("oh")))?;
         Ok(())
     });
     let callee = Rc::new(RefCell::new(Some(fixture.channel().clone())));
@@ -328,7 +328,7 @@ fn c05_rule_11_a_panic_two_channels_deep_stays_in_the_channel_it_happened_in() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last("outer", calls(log.recorder().interest(Events::USER_EVENT), &to_right))?;
         let inner = log.recorder().interest(Events::WRITE);
-        edit.add_last("inner", inner.at(HandlerMethod::Write, |_| panic!("oh")))?;
+        edit.add_last("inner", inner.at(RecordedMethod::Write, |_| panic!("oh")))?;
         edit.add_last("after", log.recorder().interest(Events::USER_EVENT | Events::INACTIVE))?;
         Ok(())
     });
@@ -382,7 +382,7 @@ fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
         let panicking = fixture.another("panicking", |edit| {
             edit.add_last(
                 "panicking",
-                log.recorder().at(HandlerMethod::UserEvent, |_| panic!("oh")),
+                log.recorder().at(RecordedMethod::UserEvent, |_| panic!("oh")),
             )?;
             Ok(())
         });
@@ -401,7 +401,7 @@ fn c05_rule_11_many_panics_do_not_disturb_other_channels_on_the_loop() {
 #[test]
 fn c05_rule_11_an_error_does_not_close_the_channel() {
     let mut fixture = fixture(|edit, log| {
-        edit.add_last("app", log.recorder().at(HandlerMethod::Read, |_| Err(error("no"))))?;
+        edit.add_last("app", log.recorder().at(RecordedMethod::Read, |_| Err(error("no"))))?;
         Ok(())
     });
     fixture.write_inbound(text("x"));
