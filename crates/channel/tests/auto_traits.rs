@@ -6,7 +6,7 @@ use waterwheel_channel::driver::{
     Detach, Driver, DriverPanicked, Interest, Io, IoEvent, MulticastMembership, NetworkInterface,
     OpenDriver, OutQueue, ReadPlan, Readiness, Role, SocketOption, Submit, TaskOnly, WaitSummary,
 };
-use waterwheel_channel::local::{Connection, Listener, Local, LocalError};
+use waterwheel_channel::local::{Connection, Local, LocalError, LocalListener};
 use waterwheel_channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
 };
@@ -103,7 +103,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Foreign<u8>: true false true),
         // Local connections move to their loops, with the messages queued in them.
         is!(Connection: true false true),
-        is!(Listener: true false true),
+        is!(LocalListener: true false true),
         is!(LocalError: true true true),
         // Futures that may be part of a future that moves.
         is!(Sleep: true true true),

@@ -7,8 +7,8 @@ use waterwheel_testkit::faulty::{
     LostRegistrations,
 };
 use waterwheel_testkit::manual::{
-    ClockMode, DatagramNetwork, DatagramPeer, DriverCounts, ForeignSource, ListenerControl, Manual,
-    ManualDriver, Peer, PendingConnect, StreamNetwork,
+    ClockMode, DatagramNetwork, DatagramPeer, DriverCounts, ListenerControl, Manual, ManualDriver,
+    ManualForeignSource, Peer, PendingConnect, StreamNetwork,
 };
 use waterwheel_testkit::message_collector::MessageCollector;
 use waterwheel_testkit::recorder::{Log, RecordedMethod};
@@ -28,7 +28,7 @@ fn the_tests_side_is_send_and_sync() {
     is_send_and_sync::<PendingConnect>();
     is_send_and_sync::<StreamNetwork>();
     is_send_and_sync::<(DatagramNetwork, DatagramPeer)>();
-    is_send_and_sync::<ForeignSource>();
+    is_send_and_sync::<ManualForeignSource>();
     is_send_and_sync::<(DriverCounts, ClockMode)>();
     is_send_and_sync::<Faulty<Manual>>();
     is_send_and_sync::<Faults>();
@@ -43,7 +43,7 @@ fn the_tests_side_is_send_and_sync() {
         StreamNetwork,
         DatagramNetwork,
         ListenerControl,
-        ForeignSource,
+        ManualForeignSource,
         Faults,
         Log,
     )>();

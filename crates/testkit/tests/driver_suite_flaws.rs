@@ -14,7 +14,7 @@ use waterwheel_channel::driver::{
 };
 use waterwheel_executor::{Nanos, Unpark};
 use waterwheel_testkit::driver_suite::{
-    Fixture, connections, foreign, no_spinning, reading, rebuilding, registrations, waiting,
+    Fixture, connections, foreign, no_spinning, reading, rebuilding, registrations, wait_calls,
     writing,
 };
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
@@ -59,30 +59,30 @@ type Test = fn(&dyn Fixture);
 
 /// Every flaw with the tests that must detect it.
 const DETECTING_TESTS: &[(Flaw, &[Test])] = &[
-    (Flaw::WaitsTooShort, &[waiting::l02_a_wait_ends_at_its_deadline]),
-    (Flaw::DoesNotPoll, &[waiting::l02_a_wait_with_a_past_deadline_does_not_block]),
+    (Flaw::WaitsTooShort, &[wait_calls::l02_a_wait_ends_at_its_deadline]),
+    (Flaw::DoesNotPoll, &[wait_calls::l02_a_wait_with_a_past_deadline_does_not_block]),
     (Flaw::NeverWaits, &[no_spinning::l17_idle_registrations_do_not_spin]),
     (
         Flaw::ForgetsTheWaker,
         &[
-            waiting::l02_an_unpark_ends_the_next_wait_and_no_other,
-            waiting::l02_many_unparks_end_one_wait,
-            waiting::l02_a_wake_and_an_event_are_both_reported,
+            wait_calls::l02_an_unpark_ends_the_next_wait_and_no_other,
+            wait_calls::l02_many_unparks_end_one_wait,
+            wait_calls::l02_a_wake_and_an_event_are_both_reported,
             rebuilding::l06_the_waker_survives_a_rebuild,
         ],
     ),
     (
         Flaw::WakesTwice,
         &[
-            waiting::l02_an_unpark_ends_the_next_wait_and_no_other,
-            waiting::l02_many_unparks_end_one_wait,
+            wait_calls::l02_an_unpark_ends_the_next_wait_and_no_other,
+            wait_calls::l02_many_unparks_end_one_wait,
         ],
     ),
     (
         Flaw::OmitsReadComplete,
         &[
             reading::l05_a_round_of_reads_ends_with_one_read_complete,
-            waiting::l02_a_wait_does_not_block_while_events_are_left,
+            wait_calls::l02_a_wait_does_not_block_while_events_are_left,
             connections::l05_a_listener_accepts_as_planned,
         ],
     ),

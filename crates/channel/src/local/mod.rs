@@ -121,7 +121,7 @@ use crate::channel::handle::new_channel::NewChannel;
 pub use self::connection::Connection;
 pub use self::error::LocalError;
 pub use self::factory::Local;
-pub use self::listener::{DEFAULT_BACKLOG, Listener};
+pub use self::listener::{DEFAULT_BACKLOG, LocalListener};
 pub use self::message_queue::{QUEUED_BYTES, QUEUED_MESSAGES};
 
 /// Creates a server with this name. It accepts connections once it is registered; until then they wait in its
@@ -141,7 +141,7 @@ pub use self::message_queue::{QUEUED_BYTES, QUEUED_MESSAGES};
 /// # Ok::<(), LocalError>(())
 /// ```
 pub fn listen(name: impl Into<Arc<str>>) -> Result<NewChannel, LocalError> {
-    Ok(NewChannel::new(Listener::new().listen(name)?))
+    Ok(NewChannel::new(LocalListener::new().listen(name)?))
 }
 
 /// Creates two channels that are connected with each other.

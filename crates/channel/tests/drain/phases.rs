@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use waterwheel_channel::local::{self, Connection, Listener};
+use waterwheel_channel::local::{self, Connection, LocalListener};
 use waterwheel_channel::{
     Ctx, Drained, Handler, HandlerResult, LoopDraining, LoopShutDown, NewChannel,
 };
@@ -23,8 +23,8 @@ fn l11_a_drain_stops_accepting_and_closes_listeners() {
     let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let name = "l11-listening";
     let server =
-        fixture.register(NewChannel::new(Listener::new().listen(name).unwrap()), NoOpHandler);
-    let unbound = fixture.register(NewChannel::new(Listener::new()), NoOpHandler);
+        fixture.register(NewChannel::new(LocalListener::new().listen(name).unwrap()), NoOpHandler);
+    let unbound = fixture.register(NewChannel::new(LocalListener::new()), NoOpHandler);
     let other = fixture.connected(RecordsDrain::new(&log));
     let hold = other.hold();
     let drained = fixture.drain();
@@ -33,7 +33,7 @@ fn l11_a_drain_stops_accepting_and_closes_listeners() {
     assert!(server.closed().is_done());
     assert!(other.is_open(), "other channels stay open");
     assert_eq!(log.take(), ["draining, 10s left"]);
-    Listener::new().listen(name).expect("the name is free again");
+    LocalListener::new().listen(name).expect("the name is free again");
     assert_eq!(outcome_of(&drained), None);
     drop(hold);
     fixture.run();

@@ -12,7 +12,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::{Error, ErrorKind, LoopLocal};
 use waterwheel_testkit::loop_suite::{Bench, Reports};
-use waterwheel_testkit::manual::{ForeignSource, Manual};
+use waterwheel_testkit::manual::{Manual, ManualForeignSource};
 
 use crate::panicking_driver::PanickingDriverFactory;
 
@@ -33,7 +33,7 @@ impl Log {
 }
 
 /// A foreign handler that logs its unregistration and whether its source is closed by then.
-struct LogsUnregistration(Log, ForeignSource);
+struct LogsUnregistration(Log, ManualForeignSource);
 
 impl ForeignHandler<()> for LogsUnregistration {
     fn on_ready(&mut self, (): &(), _: Readiness, _: &ForeignContext) -> Result<(), Error> {
@@ -46,7 +46,7 @@ impl ForeignHandler<()> for LogsUnregistration {
     }
 }
 
-fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, LogsUnregistration, ForeignSource) {
+fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, LogsUnregistration, ManualForeignSource) {
     let (end, source) = manual.foreign();
     (Foreign::new(Arc::new(()), end), LogsUnregistration(log.clone(), source.clone()), source)
 }
@@ -56,7 +56,7 @@ struct LogsDrop {
     what: &'static str,
     log: Log,
     event_loop: EventLoop,
-    source: ForeignSource,
+    source: ManualForeignSource,
 }
 
 impl Drop for LogsDrop {

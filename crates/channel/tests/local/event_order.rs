@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use waterwheel_channel::local::{self as transport, Connection, Listener};
+use waterwheel_channel::local::{self as transport, Connection, LocalListener};
 use waterwheel_channel::{Address, Message, NewChannel};
 
 use crate::support::{LocalFixture, Log, RecordingHandler, accept_with, fresh_name};
@@ -26,7 +26,7 @@ fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_ord
         };
         let accept =
             RecordingHandler::new("server", &log).on_read(accept_with(accepted, Some(other)));
-        let server = fixture.register(0, NewChannel::new(Listener::new()), accept);
+        let server = fixture.register(0, NewChannel::new(LocalListener::new()), accept);
         // From another thread: on the loop the outcome is known when the call returns.
         log.note("server: bound", server.bind(Address::local(name.as_str())));
         let client = NewChannel::new(Connection::new());

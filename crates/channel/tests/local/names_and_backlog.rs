@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 
 use waterwheel_channel::local::LocalError;
-use waterwheel_channel::local::{self as transport, Connection, DEFAULT_BACKLOG, Listener};
+use waterwheel_channel::local::{self as transport, Connection, DEFAULT_BACKLOG, LocalListener};
 use waterwheel_channel::{
     Address, Channel, ChannelOptions, ConnectTarget, InvalidOption, NewChannel,
 };
@@ -24,7 +24,11 @@ fn client(fixture: &mut LocalFixture, at: usize, log: &Log) -> Channel {
 }
 
 /// Registers a server without auto-read, which accepts only on request.
-fn server_without_auto_read(fixture: &mut LocalFixture, listener: Listener, log: &Log) -> Channel {
+fn server_without_auto_read(
+    fixture: &mut LocalFixture,
+    listener: LocalListener,
+    log: &Log,
+) -> Channel {
     let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
     fixture.register(
         0,
@@ -43,7 +47,7 @@ fn c13_an_unknown_name_is_refused_by_name_and_may_be_tried_again() {
         assert_eq!(error.to_string(), format!("no server listens at local:{name}"));
         assert_eq!(local_error(&error).kind(), io::ErrorKind::ConnectionRefused);
         assert!(client.is_open() && !client.is_active());
-        let listener = Listener::new().listen(name.as_str()).unwrap();
+        let listener = LocalListener::new().listen(name.as_str()).unwrap();
         let server = server_without_auto_read(fixture, listener, &log);
         fixture.outcome(client.connect(address.clone())).unwrap();
         assert!(client.is_active());
@@ -57,7 +61,7 @@ fn c13_a_name_in_use_is_refused_by_name_and_free_once_its_server_is_closed() {
     LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("one-at-a-time"));
         let address = Address::local(name.as_str());
-        let listener = || NewChannel::new(Listener::new());
+        let listener = || NewChannel::new(LocalListener::new());
         let first = fixture.register(0, listener(), RecordingHandler::new("first", &log));
         let second = fixture.register(1, listener(), RecordingHandler::new("second", &log));
         fixture.outcome(first.bind(address.clone())).unwrap();
@@ -76,7 +80,7 @@ fn c13_a_full_backlog_refuses_and_has_room_after_an_accept() {
     LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("full"));
         let address = Address::local(name.as_str());
-        let listener = Listener::new().backlog(2).unwrap().listen(name.as_str()).unwrap();
+        let listener = LocalListener::new().backlog(2).unwrap().listen(name.as_str()).unwrap();
         let server = server_without_auto_read(fixture, listener, &log);
         let clients: Vec<_> = (0..3).map(|_| client(fixture, 1, &log)).collect();
         fixture.outcome(clients[0].connect(address.clone())).unwrap();
@@ -96,7 +100,7 @@ fn c13_a_full_backlog_refuses_and_has_room_after_an_accept() {
 
 #[test]
 fn c13_the_default_backlog_is_as_documented_and_a_backlog_of_zero_is_refused() {
-    assert_eq!(Listener::new().backlog(0).unwrap_err(), InvalidOption::Backlog);
+    assert_eq!(LocalListener::new().backlog(0).unwrap_err(), InvalidOption::Backlog);
     LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("default"));
         let _server = transport::listen(name.as_str()).unwrap();
@@ -117,7 +121,7 @@ fn c13_clients_in_the_backlog_of_a_closing_server_are_closed() {
     LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("closing"));
         let address = Address::local(name.as_str());
-        let listener = Listener::new().listen(name.as_str()).unwrap();
+        let listener = LocalListener::new().listen(name.as_str()).unwrap();
         let server = server_without_auto_read(fixture, listener, &log);
         let waiting = client(fixture, 1, &log);
         fixture.outcome(waiting.connect(address.clone())).unwrap();
@@ -161,7 +165,7 @@ fn c13_addresses_of_other_transports_are_refused() {
         let from = ConnectTarget::from(Address::local("anything")).from_local(ip.clone());
         let error = fixture.outcome(client.connect(from)).unwrap_err();
         assert!(matches!(local_error(&error), LocalError::NotLocal { .. }));
-        let server = NewChannel::new(Listener::new());
+        let server = NewChannel::new(LocalListener::new());
         let server = fixture.register(0, server, RecordingHandler::new("server", &log));
         let error = fixture.outcome(server.bind(ip)).unwrap_err();
         assert_eq!(local_error(&error).kind(), io::ErrorKind::InvalidInput);
@@ -212,7 +216,7 @@ fn c13_a_server_cannot_be_written_to() {
 fn c09_accepting_obeys_auto_read_and_the_reads_of_a_round() {
     LocalFixture::on_one_and_two_loops(|fixture| {
         let (log, name) = (Log::default(), fresh_name("slow"));
-        let listener = Listener::new().listen(name.as_str()).unwrap();
+        let listener = LocalListener::new().listen(name.as_str()).unwrap();
         let options =
             ChannelOptions { auto_read: false, reads_per_round: 2, ..ChannelOptions::default() };
         let server = NewChannel::new(listener).options(options);
