@@ -229,7 +229,7 @@ impl DatagramEnd {
         if datagram.bytes().len() > MAX_DATAGRAM_LEN {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                "the datagram is longer than 65,507 bytes",
+                "the datagram is too long (EMSGSIZE), longer than 65,507 bytes",
             ));
         }
         let peer = self.with_queue(|own| own.peer);
