@@ -1,4 +1,4 @@
-//! Frames that end with delimiters of the fuzzer's choice.
+//! Fuzzes the delimiter decoder, with delimiters of the fuzzer's choice.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Frames of one length.
+//! Fuzzes the fixed-length decoder.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

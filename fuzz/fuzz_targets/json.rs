@@ -1,4 +1,4 @@
-//! JSON objects and arrays; each frame is one when it is decoded alone.
+//! Fuzzes the JSON decoder: each frame decodes to itself when it is decoded alone.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Frames with a length field: any valid options, the same however they are cut.
+//! Fuzzes the length-field decoder, with any valid options.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

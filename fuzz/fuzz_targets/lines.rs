@@ -1,4 +1,4 @@
-//! Lines: the same however they are cut, with any options.
+//! Fuzzes the line decoder, with any options.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! PROXY headers; what was read is written, and read again as the same.
+//! Fuzzes the PROXY decoder: a decoded header that is encoded again decodes to itself.
 #![no_main]
 
 use bytes::BytesMut;
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let outcomes = check(input, || ProxyDecoder::new().max_header(limit));
     for header in outcomes.into_iter().flatten() {
         let mut wire = BytesMut::new();
-        header.encode_v2(&mut wire).expect("what was read can be written");
+        header.encode_v2(&mut wire).expect("a decoded header can be encoded");
         let again = decode(ProxyDecoder::new().max_header(usize::MAX), [&wire[..]]);
         assert_eq!(again, [Ok(header)]);
     }

@@ -1,4 +1,4 @@
-//! RESP values; what was read is written, and read again as the same.
+//! Fuzzes the RESP value decoder: a decoded value that is encoded again decodes to itself.
 #![no_main]
 
 use bytes::BytesMut;
@@ -6,8 +6,8 @@ use libfuzzer_sys::fuzz_target;
 use waterwheel_codec::{RespDecoder, RespLimits, RespValue, RespVersion};
 use waterwheel_fuzz::{Input, check, decode};
 
-/// Wide enough for what is written of a value that was read within the others.
-const WIDE: RespLimits =
+/// Limits that admit the encoding of every value decoded within the fuzzer's limits.
+const WIDE_LIMITS: RespLimits =
     RespLimits { message: 1 << 20, bulk: 1 << 20, line: 1 << 16, elements: 1 << 16, depth: 128 };
 
 fuzz_target!(|data: &[u8]| {
@@ -19,14 +19,14 @@ fuzz_target!(|data: &[u8]| {
         elements: input.below(64),
         depth: input.below(16),
     };
-    // A NaN equals nothing: the words that show a value are compared.
-    let outcomes = check(input, || Shown(RespDecoder::new(limits)));
+    // NaN does not equal itself: values are compared by their debug text.
+    let outcomes = check(input, || DebugComparedDecoder(RespDecoder::new(limits)));
     for value in outcomes.into_iter().flatten() {
         for version in [RespVersion::Resp2, RespVersion::Resp3] {
             let mut wire = BytesMut::new();
-            value.0.encode(version, &mut wire).expect("what was read can be written");
-            let read = decode(Shown(RespDecoder::new(WIDE)), [&wire[..]]);
-            assert_eq!(read.len(), 1, "one value");
+            value.0.encode(version, &mut wire).expect("a decoded value can be encoded");
+            let read = decode(DebugComparedDecoder(RespDecoder::new(WIDE_LIMITS)), [&wire[..]]);
+            assert_eq!(read.len(), 1, "the encoding decodes to one value");
             if version == RespVersion::Resp3 {
                 assert_eq!(read[0], Ok(Value(value.0.clone())));
             }
@@ -34,8 +34,8 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-/// Gives values that are compared as they are shown.
-struct Shown(RespDecoder);
+/// Decodes values that are compared by their debug text.
+struct DebugComparedDecoder(RespDecoder);
 
 #[derive(Debug)]
 struct Value(RespValue);
@@ -48,7 +48,7 @@ impl PartialEq for Value {
 
 impl waterwheel_channel::Message for Value {}
 
-impl waterwheel_channel::Decoder for Shown {
+impl waterwheel_channel::Decoder for DebugComparedDecoder {
     type Out = Value;
 
     fn decode(&mut self, buf: &mut bytes::Bytes) -> Result<Option<Value>, waterwheel_fuzz::Error> {

@@ -1,4 +1,4 @@
-//! RESP commands; what was read is read again from how it is written.
+//! Fuzzes the RESP command decoder: a decoded command's bytes decode to the same command.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -21,6 +21,9 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(again, [Ok(command.clone())]);
         let arguments: Vec<_> = command.iter().collect();
         let rebuilt = RespCommand::new(&arguments);
-        assert!(rebuilt.iter().eq(command.iter()), "the same arguments, if not the same bytes");
+        assert!(
+            rebuilt.iter().eq(command.iter()),
+            "the arguments are equal, although the bytes may differ"
+        );
     }
 });

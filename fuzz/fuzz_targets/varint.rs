@@ -1,4 +1,4 @@
-//! Frames with a varint before them.
+//! Fuzzes the varint decoder.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! What every decoder is fuzzed for: it does not panic, keeps no more than it says, and gives the same however its bytes
-//! are cut.
+//! Checks for fuzzing decoders: a decoder does not panic, keeps no more bytes than it declares, and its output does not
+//! depend on how its input is split.
 
 use std::fmt::Debug;
 
@@ -7,10 +7,10 @@ use bytes::{Bytes, BytesMut};
 use waterwheel_channel::Decoder;
 pub use waterwheel_executor::Error;
 
-/// A message, or the words of an error.
+/// A decoded message, or the text of an error.
 pub type Outcome<T> = Result<T, String>;
 
-/// Takes numbers for options and cuts off the front of what the fuzzer made.
+/// The fuzzer's input; options and piece lengths are taken from its front.
 pub struct Input<'a>(pub &'a [u8]);
 
 impl<'a> Input<'a> {
@@ -31,11 +31,11 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Decodes the rest of the input as a whole, byte by byte, and in pieces of a length of the fuzzer's choice. Returns what
-/// came out.
+/// Decodes the rest of the input as a whole, byte by byte, and in pieces of a length of the fuzzer's choice. Returns the
+/// messages and errors.
 ///
 /// # Panics
-/// If that is not the same, or too much was kept.
+/// If the three results differ, or the decoder keeps more bytes than it declares.
 pub fn check<D: Decoder<Out: PartialEq + Debug>>(
     mut input: Input<'_>,
     make: impl Fn() -> D,
@@ -62,11 +62,11 @@ pub fn decode<'a, D: Decoder>(
         while !kept.is_empty() {
             let before = kept.len();
             let decoded = decoder.decode(&mut kept);
-            assert!(kept.len() <= before, "bytes were added");
+            assert!(kept.len() <= before, "the decoder added bytes to its input");
             let consumed = kept.len() < before;
             match decoded {
                 Ok(Some(message)) => {
-                    assert!(consumed, "a message of no bytes");
+                    assert!(consumed, "the decoder returned a message without consuming bytes");
                     outcomes.push(Ok(message));
                 }
                 Ok(None) if consumed => {}
@@ -79,8 +79,8 @@ pub fn decode<'a, D: Decoder>(
                 }
             }
         }
-        let most = decoder.max_unread();
-        assert!(kept.len() <= most, "{} bytes are kept, and may be {most}", kept.len());
+        let max = decoder.max_unread();
+        assert!(kept.len() <= max, "{} bytes are kept; at most {max} are allowed", kept.len());
     }
     loop {
         let before = kept.len();

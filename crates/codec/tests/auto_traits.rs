@@ -1,4 +1,4 @@
-//! Who may cross threads: every public type, listed.
+//! Lists every public type with its auto traits.
 
 use waterwheel_channel::Address;
 use waterwheel_codec::{

@@ -1,4 +1,4 @@
-//! What a line, a frame or a command may allocate.
+//! Allocation budgets of lines, frames and commands.
 
 use std::convert::Infallible;
 
@@ -23,7 +23,7 @@ const ROUNDS: u64 = 200;
 /// Lines in one read.
 const LINES: u64 = 25;
 
-/// What a round allocates beyond getting onto the loop, once everything has grown to its size.
+/// Returns the allocations of all rounds beyond those of an empty round, after every buffer has grown to its size.
 fn allocated(
     make: impl FnOnce(&mut Edit<'_>) -> Result<(), PipelineError>,
     round: fn(&Bytes, Pipeline<'_>),
@@ -38,7 +38,7 @@ fn allocated_for(
 ) -> u64 {
     let mut channel =
         Embedded::builder().stream().build(|edit| make(edit).map_err(Error::from)).unwrap();
-    // Shared with the block it was read into, as what a driver reads.
+    // A slice of a shared block, like the bytes that a driver reads.
     let block = Bytes::from(message.repeat(LINES as usize));
     let mut run = |round: fn(&Bytes, Pipeline<'_>)| {
         let mut rounds = || {
@@ -56,15 +56,15 @@ fn allocated_for(
     run(round) - nothing
 }
 
-/// What it costs to read a block of lines with this handler.
+/// Returns the allocations of reading blocks of lines with this handler.
 fn read(handler: impl Handler) -> u64 {
     let make = |edit: &mut Edit<'_>| edit.add_last("lines", handler).map(drop);
     allocated(make, |block, pipeline| pipeline.fire_read(block.clone()))
 }
 
-/// A line in as many pieces as it has bytes, the longest way to read it.
+/// A line in as many pieces as it has bytes: the most expensive way to read it.
 #[test]
-fn c15_a_line_that_comes_byte_by_byte_is_copied_into_one_buffer() {
+fn c15_a_line_received_byte_by_byte_is_copied_into_one_buffer() {
     let mut channel = Embedded::builder()
         .stream()
         .build(|edit| Ok(edit.add_last("lines", Decode::new(LineDecoder::new(LONG))).map(drop)?))
@@ -81,13 +81,13 @@ fn c15_a_line_that_comes_byte_by_byte_is_copied_into_one_buffer() {
     assert_eq!(channel.read_inbound::<Bytes>().unwrap(), line[..LONG]);
     assert!(
         allocated < 40,
-        "{allocated}: it doubles each time, and there is a count of references"
+        "{allocated} allocations: the buffer doubles each time, and has a reference count"
     );
 }
 
 const LONG: usize = 64 * 1024;
 
-/// The end of a chain: answers without an allocation of its own.
+/// The last stage of a chain: answers without an allocation of its own.
 struct Answer;
 
 impl Stage for Answer {
@@ -112,12 +112,12 @@ fn c15_a_line_in_a_chain_is_answered_without_an_allocation() {
 }
 
 #[test]
-fn c15_a_line_of_text_is_its_string_and_a_box_for_it() {
+fn c15_a_text_line_allocates_its_string_and_a_box() {
     assert_eq!(read(LineDecoder::new(80).text()), 2 * LINES * ROUNDS);
 }
 
 #[test]
-fn c15_a_line_of_text_in_a_chain_is_its_string_alone() {
+fn c15_a_text_line_in_a_chain_allocates_only_its_string() {
     struct Drop;
 
     impl Stage for Drop {
@@ -134,7 +134,7 @@ fn c15_a_line_of_text_in_a_chain_is_its_string_alone() {
 }
 
 #[test]
-fn c15_lines_are_encoded_in_blocks() {
+fn c15_lines_are_encoded_without_an_allocation_each() {
     let encoder = |edit: &mut Edit<'_>| edit.add_last("lines", LineEncoder::new()).map(drop);
     let written = allocated(encoder, |block, pipeline| {
         pipeline.write(block.slice(..12));
@@ -143,7 +143,7 @@ fn c15_lines_are_encoded_in_blocks() {
     assert_eq!(written, 0, "for {ROUNDS} lines");
 }
 
-/// A block of lines is, to this shape, a block of frames: `h` counts 104 bytes, less 91 are 13, the line and its end.
+/// Reads a block of lines as a block of frames: the length field `h` is 104, less 91 are 13: the rest of the line.
 fn frames_of_lines() -> LengthField {
     LengthField::new(1).adjustment(-91).strip(0)
 }
@@ -171,7 +171,7 @@ fn k05_lengths_are_prepended_without_an_allocation() {
     assert_eq!(written, 0, "for {ROUNDS} frames");
 }
 
-/// The end of a chain: answers a command without an allocation of its own.
+/// The last stage of a chain: answers a command without an allocation of its own.
 struct Value;
 
 impl Stage for Value {
@@ -195,7 +195,7 @@ fn k05_a_command_in_a_chain_is_answered_without_an_allocation() {
     assert_eq!(read, 0, "for {} commands", LINES * ROUNDS);
 }
 
-/// What it costs to read a block of such messages with this decoder.
+/// Returns the allocations of reading blocks of this message with this decoder.
 fn decoding(message: &[u8], decoder: impl Decoder) -> u64 {
     let make = |edit: &mut Edit<'_>| edit.add_last("frames", Decode::new(decoder)).map(drop);
     allocated_for(message, make, |block, pipeline| pipeline.fire_read(block.clone()))
@@ -207,6 +207,6 @@ fn k05_frames_of_every_kind_are_decoded_without_an_allocation() {
     assert_eq!(decoding(b"hello, world\r\n", delimiters), 0, "delimiters");
     assert_eq!(decoding(b"hello, world", FixedLength::new(12).unwrap()), 0, "fixed length");
     assert_eq!(decoding(b"\x0chello, world", VarintDecoder::new(80)), 0, "varint");
-    // The first frame makes room for its brackets, once.
+    // The first frame allocates the stack of brackets, once.
     assert_eq!(decoding(br#"{"hello": ["world"]}"#, JsonDecoder::new()), 0, "JSON");
 }

@@ -1,4 +1,4 @@
-//! Random frames, cut at random: what comes out is what a loop over the whole stream says, and what was written.
+//! Decodes random frames split at random: the result matches a simple model, and the messages that were encoded.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -19,7 +19,7 @@ fn delimiters() -> impl Strategy<Value = Vec<Vec<u8>>> {
         .prop_filter("can be found", |all| Delimiters::new(all).decoder().is_ok())
 }
 
-/// Looks at every place of the stream for every delimiter.
+/// Models the delimiter decoder: looks for every delimiter at every position of the stream.
 fn delimited(
     all: &[Vec<u8>],
     limit: usize,
@@ -55,7 +55,7 @@ fn delimited(
     outcomes
 }
 
-/// Reads JSON by taking one character after the other off a stack of what is open.
+/// Models the JSON decoder: reads characters one by one, with a stack of open brackets.
 fn json(stream: &str, limit: usize, depth: usize) -> Vec<Option<Bytes>> {
     let mut outcomes = Vec::new();
     let mut chars = stream.char_indices().peekable();
@@ -153,24 +153,24 @@ fn json_values() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn k02_delimited_frames_are_the_same_however_they_are_cut(
+    fn k02_delimited_frames_match_a_model_however_the_stream_is_split(
         all in delimiters(),
         limit in 0..8usize,
         flags in any::<[bool; 3]>(),
         stream in vec(select(b"aabb;;x".to_vec()), 0..60),
         cuts in cuts(),
-        own in any::<bool>(),
+        own_buffers in any::<bool>(),
     ) {
         let mut shape = Delimiters::new(&all).max_frame(limit);
         if flags[0] { shape = shape.keep(); }
         if flags[1] { shape = shape.fail_fast(); }
         if flags[2] { shape = shape.give_unfinished(); }
-        let decoded = decode(shape.decoder().unwrap(), pieces(&stream, &cuts, own));
+        let decoded = decode(shape.decoder().unwrap(), pieces(&stream, &cuts, own_buffers));
         prop_assert_eq!(decoded, delimited(&all, limit, flags, &stream));
     }
 
     #[test]
-    fn k05_what_is_written_with_a_delimiter_is_read_as_it_was(
+    fn k05_messages_written_with_a_delimiter_decode_to_themselves(
         all in delimiters(),
         messages in vec(vec(select(b"aabb;;x".to_vec()), 0..10), 0..10),
         cuts in cuts(),
@@ -180,7 +180,7 @@ proptest! {
         let mut accepted = Vec::new();
         for message in messages {
             let message = Bytes::from(message);
-            // Read back alone: is it that message?
+            // The encoder must accept the messages that decode to themselves, and no others.
             let alone = [&message[..], &all[0]].concat();
             let flags = [false; 3];
             let one = delimited(&all, 100, flags, &alone) == [Ok(message.clone())];
@@ -194,15 +194,15 @@ proptest! {
     }
 
     #[test]
-    fn k02_frames_of_a_fixed_length_are_the_same_however_they_are_cut(
-        length in 1..9usize, stream in vec(any::<u8>(), 0..60), cuts in cuts(), own in any::<bool>(),
+    fn k02_fixed_length_frames_do_not_depend_on_how_the_stream_is_split(
+        length in 1..9usize, stream in vec(any::<u8>(), 0..60), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let codec = FixedLength::new(length).unwrap();
         let expected: Vec<_> = stream.chunks(length).map(|chunk| match chunk.len() {
             whole if whole == length => Ok(Bytes::copy_from_slice(chunk)),
             unread => Err(FrameError::CutOff { codec: "fixed length", unread }.to_string()),
         }).collect();
-        prop_assert_eq!(decode(codec, pieces(&stream, &cuts, own)), expected);
+        prop_assert_eq!(decode(codec, pieces(&stream, &cuts, own_buffers)), expected);
         let mut channel = writer(codec);
         for chunk in stream.chunks_exact(length) {
             write(&mut channel, Bytes::copy_from_slice(chunk)).unwrap();
@@ -211,11 +211,11 @@ proptest! {
     }
 
     #[test]
-    fn k02_varint_frames_are_what_arithmetic_says_however_they_are_cut(
+    fn k02_varint_frames_match_a_model_however_the_stream_is_split(
         stream in vec(prop_oneof![4 => 0..6u8, 1 => Just(0x80u8), 1 => any::<u8>()], 0..60),
         limit in 0..12usize,
         cuts in cuts(),
-        own in any::<bool>(),
+        own_buffers in any::<bool>(),
     ) {
         let mut expected: Vec<Outcome<Bytes>> = Vec::new();
         let mut rest = &stream[..];
@@ -224,7 +224,7 @@ proptest! {
             let head = rest.iter().position(|byte| *byte < 128).map_or(rest.len() + 1, |at| at + 1);
             let value = rest.iter().take(head).enumerate()
                 .fold(0u128, |sum, (at, byte)| sum + (u128::from(byte % 128) << (7 * at.min(9))));
-            // The fifth byte says whether there are more than 32 bits.
+            // The fifth byte shows whether the value exceeds 32 bits.
             if rest.len() >= 5 && (head > 5 || value > u128::from(u32::MAX)) {
                 expected.push(Err(FrameError::LongVarint.to_string()));
                 break;
@@ -245,11 +245,11 @@ proptest! {
             }
             rest = rest.get(head + length..).unwrap_or(&[]);
         }
-        prop_assert_eq!(decode(VarintDecoder::new(limit), pieces(&stream, &cuts, own)), expected);
+        prop_assert_eq!(decode(VarintDecoder::new(limit), pieces(&stream, &cuts, own_buffers)), expected);
     }
 
     #[test]
-    fn k05_what_is_written_with_a_varint_is_read_as_it_was(
+    fn k05_messages_written_with_a_varint_decode_to_themselves(
         lengths in vec(any::<Index>(), 1..8), cuts in cuts(),
     ) {
         let mut channel = writer(VarintPrepender::default());
@@ -264,11 +264,11 @@ proptest! {
     }
 
     #[test]
-    fn k02_json_frames_are_what_a_stack_says_however_they_are_cut(
-        stream in json_streams(), depth in 1..5usize, cuts in cuts(), own in any::<bool>(),
+    fn k02_json_frames_match_a_model_however_the_stream_is_split(
+        stream in json_streams(), depth in 1..5usize, cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let decoder = JsonDecoder::new().max_depth(depth);
-        let found: Vec<_> = decode(decoder, pieces(stream.as_bytes(), &cuts, own))
+        let found: Vec<_> = decode(decoder, pieces(stream.as_bytes(), &cuts, own_buffers))
             .into_iter().map(Result::ok).collect();
         prop_assert_eq!(found, json(&stream, usize::MAX, depth), "{}", stream);
     }

@@ -1,4 +1,4 @@
-//! Frames by delimiter, by fixed length, by varint, and of JSON, cut in every place, and written.
+//! Decodes frames by delimiter, fixed length, varint and JSON brackets, split at every position, and encodes them.
 
 use bytes::Bytes;
 use waterwheel_channel::{Decode, Inbound, Stage};
@@ -11,7 +11,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 mod support;
 
-use support::{growing, parts, write, writer};
+use support::{growing_prefixes, parts, write, writer};
 
 fn delimited(shape: Delimiters) -> DecoderVerifier<DelimiterDecoder> {
     let decoder = shape.decoder().unwrap();
@@ -40,14 +40,14 @@ fn k02_frames_end_with_any_of_several_delimiters() {
 }
 
 #[test]
-fn k02_delimiters_are_kept_if_that_is_asked_for() {
+fn k02_delimiters_are_kept_with_keep() {
     delimited(Delimiters::new(["\r\n", "\n"]).keep())
         .gives("a\r\nb\n\n", frames(["a\r\n", "b\n", "\n"]))
         .verify();
 }
 
 #[test]
-fn k02_a_frame_beyond_the_limit_is_one_error_and_the_next_is_given() {
+fn k02_a_frame_beyond_the_limit_is_one_error_and_the_next_is_decoded() {
     delimited(Delimiters::new(["--"]).max_frame(4))
         .gives("1234--", frames(["1234"]))
         .fails("12345--", too_long("delimiter", 5, 4))
@@ -66,7 +66,7 @@ fn k02_a_frame_beyond_the_limit_is_one_error_and_the_next_is_given() {
 }
 
 #[test]
-fn k02_what_the_end_cuts_off_is_an_error_or_given_as_was_asked_for() {
+fn k02_an_unfinished_frame_at_the_end_is_an_error_or_delivered_with_give_unfinished() {
     let cut_off = FrameError::CutOff { codec: "delimiter", unread: 3 };
     delimited(Delimiters::new([";;"]))
         .gives("a;;bc;", frames(["a"]))
@@ -93,7 +93,7 @@ fn k02_delimiters_that_cannot_be_found_are_refused() {
 }
 
 #[test]
-fn k02_what_would_not_be_read_as_one_frame_is_not_written() {
+fn k02_a_message_that_would_not_decode_as_one_frame_is_refused() {
     let mut channel = writer(Delimiters::new(["\n", "\r\n"]).max_frame(4).encoder().unwrap());
     for (message, error) in [
         ("a\nb", FrameError::EmbeddedDelimiter { at: 2, length: 3 }),
@@ -126,14 +126,14 @@ fn k05_long_payloads_of_delimiters_and_varints_are_written_without_a_copy() {
 }
 
 #[test]
-fn k05_of_a_frame_without_a_delimiter_nothing_beyond_the_limit_is_kept() {
+fn k05_a_frame_without_a_delimiter_keeps_nothing_beyond_the_limit() {
     let mut decoder = Delimiters::new(["--"]).max_frame(8).decoder().unwrap();
     let mut kept = Vec::new();
     for _ in 0..1000 {
         let mut buf = Bytes::from([&kept[..], b"almost - - - "].concat());
         assert_eq!(decoder.next_frame(&mut buf), Ok(None));
         kept = buf.to_vec();
-        assert!(kept.len() <= 1, "the beginning of a delimiter at most");
+        assert!(kept.len() <= 1, "only the beginning of a delimiter is kept");
     }
     let mut buf = Bytes::from([&kept[..], b"--next--"].concat());
     assert_eq!(decoder.next_frame(&mut buf), Err(too_long("delimiter", 13_000, 8)));
@@ -141,14 +141,14 @@ fn k05_of_a_frame_without_a_delimiter_nothing_beyond_the_limit_is_kept() {
 }
 
 #[test]
-fn k05_no_byte_of_a_frame_in_many_pieces_is_looked_at_again() {
+fn k05_no_byte_of_a_split_frame_is_scanned_twice() {
     let mut decoder = Delimiters::new(["\r\n", "\n"]).decoder().unwrap();
-    for seen in growing(&[b'x'; 4000]) {
+    for seen in growing_prefixes(&[b'x'; 4000]) {
         assert_eq!(decoder.next_frame(&mut seen.clone()), Ok(None));
     }
     let mut decoder = JsonDecoder::new();
     let json = Bytes::from(format!("[{}\"{}\"]", "{},".repeat(1000), "\\n".repeat(1000)));
-    for seen in growing(&json) {
+    for seen in growing_prefixes(&json) {
         let seen: Vec<_> =
             seen.iter().map(|&byte| if byte == b'\n' { b'}' } else { byte }).collect();
         assert_eq!(decoder.next_frame(&mut seen.into()), Ok(None));
@@ -210,7 +210,7 @@ fn k02_json_objects_and_arrays_are_found_by_their_brackets() {
 }
 
 #[test]
-fn k02_what_is_no_json_and_what_is_too_much_ends_the_decoding() {
+fn k02_invalid_or_too_large_json_stops_the_decoder() {
     let small = || JsonDecoder::new().max_frame(16).max_depth(3);
     for (stream, error) in [
         ("\"text\"", "JSON: '\\\"' at byte 0 of a frame instead of '{' or '['"),
@@ -228,7 +228,7 @@ fn k02_what_is_no_json_and_what_is_too_much_ends_the_decoding() {
 }
 
 #[test]
-fn k02_text_comes_in_strict_or_lossy_and_goes_out() {
+fn k02_text_is_decoded_strictly_or_lossily_and_encoded() {
     let build = |edit: &mut waterwheel_channel::Edit<'_>, lossy: bool| {
         let frames = FixedLength::new(3)?;
         edit.add_last("frames", frames)?;
@@ -258,7 +258,7 @@ fn k02_text_comes_in_strict_or_lossy_and_goes_out() {
         write(&mut channel, "abc").unwrap();
         write(&mut channel, String::from("€")).unwrap();
         write(&mut channel, Bytes::from_static(b"xyz")).unwrap();
-        assert!(write(&mut channel, "€€").is_err(), "the frames' encoder refuses it");
+        assert!(write(&mut channel, "€€").is_err(), "the frame encoder refuses six bytes");
         assert_eq!(parts(&mut channel), ["abc", "€", "xyz"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Frames with a length field, cut in every place, and written.
+//! Decodes frames with a length field, split at every position, and encodes them.
 
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
@@ -46,7 +46,7 @@ fn k01_the_field_has_one_two_three_four_or_eight_bytes_in_either_order() {
     }
 }
 
-/// The examples of the documentation of Netty's `LengthFieldBasedFrameDecoder`.
+/// Runs the examples in the documentation of Netty's `LengthFieldBasedFrameDecoder`.
 #[test]
 fn k01_offset_adjustment_and_strip_do_what_they_do_in_netty() {
     let cases: [(LengthField, &[u8], &'static [u8]); 8] = [
@@ -96,7 +96,7 @@ fn k01_a_frame_may_be_as_long_as_the_limit_with_its_header() {
 }
 
 #[test]
-fn k01_a_frame_that_is_too_long_is_told_at_its_end_if_that_is_asked_for() {
+fn k01_fail_late_reports_a_too_long_frame_at_its_end() {
     let shape = LengthField::new(1).max_frame(5).fail_late();
     let too_long = LengthFieldError::TooLong { length: 6, limit: 5 };
     verify(shape)
@@ -144,7 +144,7 @@ fn k01_a_frame_shorter_than_what_is_stripped_is_one_error() {
         .gives(b"\x02ab", frames([b""]))
         .gives(b"\x03abc", frames([b"c"]))
         .verify();
-    // The largest value of the field stands for a frame that is too short, too.
+    // The largest value of the field also gives a frame that is too short.
     let error = "length field: a frame has 1 bytes, fewer than the 5 to strip";
     let shape = LengthField::new(1).adjustment(-255).strip(5);
     verify(shape).fails(b"\xff", error).fails(b"\xff", error).fails(b"\xff", error).verify();
@@ -219,7 +219,7 @@ fn k01_the_prepender_writes_the_length_as_the_decoder_reads_it() {
 }
 
 #[test]
-fn k01_what_the_field_cannot_say_is_not_written() {
+fn k01_a_length_that_does_not_fit_the_field_is_refused() {
     let mut channel = writer(LengthField::new(1).prepender().unwrap());
     assert_eq!(
         write(&mut channel, Bytes::from(vec![0; 256])).unwrap_err(),
@@ -234,7 +234,7 @@ fn k01_what_the_field_cannot_say_is_not_written() {
         write(&mut channel, Bytes::from_static(b"abcde")).unwrap_err(),
         "length field: a frame has 6 bytes; at most 5 are allowed"
     );
-    assert!(parts(&mut channel).is_empty(), "nothing of them");
+    assert!(parts(&mut channel).is_empty(), "nothing of a refused message is written");
     write(&mut channel, Bytes::from_static(b"ab")).unwrap();
     assert_eq!(parts(&mut channel), ["\0ab"]);
 }
@@ -262,12 +262,12 @@ fn k05_a_frame_in_two_parts_is_written_as_a_whole_or_not_at_all() {
     // The header would fit below the cap, the payload would not.
     let refused = write(&mut channel, Bytes::from(vec![b'x'; 1499])).unwrap_err();
     assert_eq!(refused, "write of 1501 bytes refused: 0 bytes are pending, the hard cap is 1500");
-    // A header that was written has its payload behind it, whoever wants to cancel that.
+    // A frame whose header is written cannot be cancelled: its payload follows.
     let sent = channel.on_loop(|channel| {
         let long = channel.write(Bytes::from(vec![b'y'; 1000]));
-        assert!(!long.cancel(), "its header is in the queue");
+        assert!(!long.cancel(), "the header is in the queue already");
         let short = channel.write(Bytes::from_static(b"short"));
-        assert!(short.cancel(), "its only part is taken out");
+        assert!(short.cancel(), "a frame of one part can be cancelled");
         channel.flush();
         long
     });
@@ -276,7 +276,7 @@ fn k05_a_frame_in_two_parts_is_written_as_a_whole_or_not_at_all() {
     assert_eq!(parts(&mut channel).concat(), [&[3, 232][..], &[b'y'; 1000]].concat());
 }
 
-/// The same frames by plain arithmetic, of a stream that is there as a whole.
+/// Returns the frames and errors of a complete stream, by plain arithmetic: a model of the decoder.
 fn model(shape: Shape, stream: &[u8]) -> Vec<Outcome<Bytes>> {
     let mut outcomes = Vec::new();
     let mut rest = stream;
@@ -381,23 +381,23 @@ fn shapes() -> impl Strategy<Value = Shape> {
         .prop_filter("valid options", |shape| shape.build().decoder().is_ok())
 }
 
-/// Bytes in which small lengths are likely.
+/// Generates streams in which small lengths are likely.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     vec(prop_oneof![8 => Just(0u8), 6 => 0..20u8, 1 => any::<u8>()], 0..120)
 }
 
 proptest! {
     #[test]
-    fn k01_frames_are_the_same_however_they_are_cut(
-        shape in shapes(), stream in streams(), cuts in cuts(), own in any::<bool>(),
+    fn k01_frames_match_a_model_however_the_stream_is_split(
+        shape in shapes(), stream in streams(), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let decoder = shape.build().decoder().unwrap();
-        let decoded = decode(decoder, pieces(&stream, &cuts, own));
+        let decoded = decode(decoder, pieces(&stream, &cuts, own_buffers));
         prop_assert_eq!(decoded, model(shape, &stream));
     }
 
     #[test]
-    fn k05_what_the_prepender_writes_the_decoder_reads(
+    fn k05_the_decoder_reads_frames_written_by_the_prepender(
         width in select(vec![1usize, 2, 3, 4, 8]),
         offset in 0..4usize,
         adjustment in -20..20i64,
@@ -426,7 +426,7 @@ proptest! {
 }
 
 #[test]
-fn k05_of_a_frame_that_is_too_long_nothing_is_kept() {
+fn k05_no_byte_of_a_too_long_frame_is_kept() {
     let mut decoder = LengthField::new(4).max_frame(16).fail_late().decoder().unwrap();
     let mut buf = Bytes::from_static(b"\0\x01\0\0");
     assert_eq!(decoder.next_frame(&mut buf), Ok(None));

@@ -1,4 +1,4 @@
-//! Random lines, cut at random: what comes out is what a loop over the bytes would say.
+//! Decodes random streams split at random, and compares the lines with those of a simple model.
 
 use bytes::Bytes;
 use proptest::collection::vec;
@@ -33,7 +33,7 @@ impl Options {
         decoder
     }
 
-    /// The same, in a few lines, for a stream that is there as a whole.
+    /// Returns the lines and errors of a complete stream, by a simple model of the decoder.
     fn model(self, stream: &[u8]) -> Vec<Outcome<Bytes>> {
         let line = |whole: &[u8]| {
             let ended = whole.ends_with(b"\n");
@@ -64,25 +64,25 @@ fn options() -> impl Strategy<Value = Options> {
     )
 }
 
-/// Mostly what lines are made of.
+/// Generates streams that consist mostly of the bytes that matter to lines.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     vec(select(b"ab\xff\0\r\r\n\n\n".to_vec()), 0..80)
 }
 
 proptest! {
     #[test]
-    fn c15_lines_are_the_same_however_they_are_cut(
+    fn c15_decoded_lines_do_not_depend_on_how_the_stream_is_split(
         options in options(),
         stream in stream(),
         cuts in vec(any::<Index>(), 0..20),
-        own in any::<bool>(),
+        own_buffers in any::<bool>(),
     ) {
-        let decoded = decode(options.decoder(), pieces(&stream, &cuts, own));
+        let decoded = decode(options.decoder(), pieces(&stream, &cuts, own_buffers));
         prop_assert_eq!(decoded, options.model(&stream));
     }
 
     #[test]
-    fn c15_what_is_written_as_a_line_is_read_as_that_line(
+    fn c15_an_encoded_line_decodes_to_the_same_line(
         lines in vec(vec(select(b"ab\xff\0\r\n".to_vec()), 0..12), 0..20),
         cuts in vec(any::<Index>(), 0..20),
         crlf in any::<bool>(),

@@ -1,4 +1,4 @@
-//! Lines out of bytes, cut in every place.
+//! Decodes lines, from streams split at every position.
 
 use bytes::Bytes;
 use waterwheel_codec::{LineDecoder, LineTooLong, LineUnfinished};
@@ -12,12 +12,12 @@ fn verify(make: fn() -> LineDecoder) -> DecoderVerifier<LineDecoder> {
     DecoderVerifier::new(make)
 }
 
-/// What is said of a line that is so long, if 4 bytes are the limit.
+/// Returns the error for a line of this length with a limit of 4 bytes.
 fn too_long(length: usize) -> LineTooLong {
     LineTooLong { limit: 4, length: Some(length) }
 }
 
-/// What is said of it before it ends.
+/// The error for a line beyond 4 bytes before its end is known.
 const OVER: LineTooLong = LineTooLong { limit: 4, length: None };
 
 #[test]
@@ -31,7 +31,7 @@ fn c15_lines_end_with_a_line_feed_or_a_carriage_return_before_it() {
 }
 
 #[test]
-fn c15_a_carriage_return_alone_ends_nothing() {
+fn c15_a_carriage_return_alone_does_not_end_a_line() {
     verify(|| LineDecoder::new(80))
         .gives("a\rb\n", lines(["a\rb"]))
         .gives("\rc\n", lines(["\rc"]))
@@ -48,7 +48,7 @@ fn c15_any_other_byte_is_a_part_of_the_line() {
 }
 
 #[test]
-fn c15_ends_are_kept_if_they_are_asked_for() {
+fn c15_line_ends_are_kept_with_keep_ends() {
     verify(|| LineDecoder::new(1).keep_ends())
         .gives("a\nb\r\n", lines(["a\n", "b\r\n"]))
         .gives("\n\r\n", lines(["\n", "\r\n"]))
@@ -80,7 +80,7 @@ fn c15_a_line_that_is_too_long_is_one_error_and_the_next_one_is_read() {
 }
 
 #[test]
-fn c15_fail_fast_tells_of_a_line_that_is_too_long_before_it_ends() {
+fn c15_fail_fast_reports_a_too_long_line_before_its_end() {
     verify(|| LineDecoder::new(4).fail_fast())
         .gives("ab\n", lines(["ab"]))
         .gives("1234", [])
@@ -97,7 +97,7 @@ fn c15_fail_fast_tells_of_a_line_that_is_too_long_before_it_ends() {
 }
 
 #[test]
-fn c15_a_limit_of_nothing_lets_empty_lines_through() {
+fn c15_a_limit_of_zero_allows_empty_lines() {
     verify(|| LineDecoder::new(0))
         .gives("\n\r\n", lines(["", ""]))
         .fails("a\n", LineTooLong { limit: 0, length: Some(1) })
@@ -106,19 +106,19 @@ fn c15_a_limit_of_nothing_lets_empty_lines_through() {
 }
 
 #[test]
-fn c15_no_limit_is_the_biggest_there_is() {
+fn c15_the_limit_may_be_usize_max() {
     verify(|| LineDecoder::new(usize::MAX)).gives("abc\r\n", lines(["abc"])).verify();
 }
 
 #[test]
-fn c15_what_the_end_of_the_stream_cuts_off_is_no_line() {
+fn c15_an_unfinished_line_at_the_end_of_the_stream_is_dropped() {
     verify(|| LineDecoder::new(4)).gives("a\nbc", lines(["a"])).verify();
     verify(|| LineDecoder::new(4)).gives("a\nbc\r", lines(["a"])).verify();
     verify(|| LineDecoder::new(4)).gives("", []).verify();
 }
 
 #[test]
-fn c15_what_the_end_of_the_stream_cuts_off_is_given_if_it_is_asked_for() {
+fn c15_give_unfinished_delivers_an_unfinished_line_at_the_end_of_the_stream() {
     let make = || LineDecoder::new(4).give_unfinished();
     verify(make).gives("a\nbc", lines(["a"])).gives_at_end(lines(["bc"])).verify();
     verify(make).gives("a\n", lines(["a"])).verify();
@@ -130,7 +130,7 @@ fn c15_what_the_end_of_the_stream_cuts_off_is_given_if_it_is_asked_for() {
 }
 
 #[test]
-fn c15_what_the_end_of_the_stream_cuts_off_is_an_error_if_it_is_asked_for() {
+fn c15_fail_unfinished_reports_an_unfinished_line_at_the_end_of_the_stream() {
     let make = || LineDecoder::new(4).fail_unfinished();
     let unfinished = |length| LineUnfinished { length };
     verify(make).gives("a\nbc", lines(["a"])).fails_at_end(unfinished(2)).verify();
@@ -140,7 +140,7 @@ fn c15_what_the_end_of_the_stream_cuts_off_is_an_error_if_it_is_asked_for() {
 }
 
 #[test]
-fn c15_a_line_that_is_too_long_is_told_of_at_the_end_of_the_stream_at_the_latest() {
+fn c15_a_too_long_line_is_reported_at_the_end_of_the_stream_at_the_latest() {
     for make in [|| LineDecoder::new(4), || LineDecoder::new(4).give_unfinished()] {
         verify(make).gives("a\n12345", lines(["a"])).fails_at_end(too_long(5)).verify();
         verify(make).gives("12345678\r", []).fails_at_end(too_long(8)).verify();

@@ -1,4 +1,4 @@
-//! PROXY headers of both versions, cut in every place, written, and applied to a channel.
+//! Decodes PROXY headers of both versions, split at every position, encodes them, and applies them to a channel.
 
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
@@ -30,14 +30,14 @@ fn tcp(source: &str, destination: &str) -> ProxyHeader {
     ProxyHeader::tcp(source.parse().unwrap(), destination.parse().unwrap())
 }
 
-/// A header of version 2 by hand.
+/// Builds the bytes of a version 2 header.
 fn binary(command: u8, family: u8, rest: &[u8]) -> Vec<u8> {
     let length = (rest.len() as u16).to_be_bytes();
     [SIGNATURE, &[command, family], &length, rest].concat()
 }
 
 #[test]
-fn k04_lines_of_version_1() {
+fn k04_version_1_lines_are_decoded() {
     verify()
         .gives("PROXY TCP4 1.2.3.4 5.6.7.8 9 65535\r\n", [tcp("1.2.3.4:9", "5.6.7.8:65535")])
         .gives("PROXY TCP6 ::1 2001:db8::2 0 443\r\n", [tcp("[::1]:0", "[2001:db8::2]:443")])
@@ -51,7 +51,7 @@ fn k04_lines_of_version_1() {
 }
 
 #[test]
-fn k04_headers_of_version_2() {
+fn k04_version_2_headers_are_decoded() {
     let v4 = [&[1, 2, 3, 4, 5, 6, 7, 8, 0, 9][..], &[1, 0]].concat();
     let v6 = [&[0x20; 16][..], &[0; 15], &[1], &[0, 80, 1, 187]].concat();
     let unix = |path: &[u8]| [path, &vec![0; 108 - path.len()]].concat();
@@ -94,7 +94,7 @@ fn k04_headers_of_version_2() {
 }
 
 #[test]
-fn k04_what_is_no_header_is_an_error_that_quotes_it() {
+fn k04_an_invalid_header_is_an_error_that_quotes_it() {
     let bare = "PROXY: expected line that ends with \\r\\n, found 'PROXY TCP4 1.2.3.4'";
     let cases: [(&[u8], &str); 12] = [
         (b"GET / HTTP/1.1\r\n", "PROXY: the connection begins with 'G' instead of a PROXY header"),
@@ -150,7 +150,7 @@ fn k04_what_is_no_header_is_an_error_that_quotes_it() {
 }
 
 #[test]
-fn k04_a_header_has_a_longest_length() {
+fn k04_header_length_is_limited() {
     let v1 = [&b"PROXY UNKNOWN "[..], &[b' '; 93]].concat();
     let too_long = |limit| ProxyError::TooLong { limit };
     verify().fails(v1, too_long(107)).verify();
@@ -162,7 +162,7 @@ fn k04_a_header_has_a_longest_length() {
 }
 
 #[test]
-fn k04_entries_have_to_fit_and_a_checksum_has_to_be_right() {
+fn k04_malformed_tlvs_and_wrong_checksums_are_errors() {
     let bad = binary(0x21, 0x11, &[&[0; 12][..], b"\x01\0\x03h2"].concat());
     verify()
         .fails(bad, "PROXY: expected type, length and value, found '\\x01\\x00\\x03h2'")
@@ -191,7 +191,7 @@ fn k04_a_header_that_the_end_of_the_stream_cuts_off_is_an_error() {
 }
 
 #[test]
-fn k04_what_a_version_does_not_have_is_not_written() {
+fn k04_a_header_that_a_version_cannot_express_is_refused() {
     let mut v1 = writer(Encode::new(ProxyEncoder::V1));
     let two_families = tcp("1.2.3.4:9", "[::1]:9");
     let entries = ProxyHeader {
@@ -209,13 +209,16 @@ fn k04_what_a_version_does_not_have_is_not_written() {
     let long = ProxyTlv { kind: 1, value: vec![0; 70_000].into() };
     let long = ProxyHeader { tlvs: vec![long], ..tcp("1.2.3.4:9", "1.2.3.4:9") };
     assert!(write(&mut v2, long).is_err());
-    assert!(parts(&mut v1).is_empty() && parts(&mut v2).is_empty(), "nothing of them");
+    assert!(
+        parts(&mut v1).is_empty() && parts(&mut v2).is_empty(),
+        "nothing of a refused header is written"
+    );
 }
 
-/// Tells what happens behind a proxy server.
-struct Behind(Rc<RefCell<Vec<String>>>);
+/// Records the reads, headers and errors that handlers after a `ProxyServer` see.
+struct AppRecorder(Rc<RefCell<Vec<String>>>);
 
-impl Handler for Behind {
+impl Handler for AppRecorder {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         let bytes = msg.into_bytes().unwrap();
         self.0.borrow_mut().push(format!(
@@ -242,15 +245,16 @@ impl Handler for Behind {
     }
 }
 
-/// What handlers behind a proxy server see of these bytes, and whether the channel is open afterwards.
-fn behind(pieces: &[&'static [u8]], trusted: bool) -> (Vec<String>, bool, Vec<String>) {
+/// Feeds these bytes to a channel with a `ProxyServer`. Returns what the handler after it saw, whether the channel is
+/// open afterwards, and the names of its handlers.
+fn run_proxy_server(pieces: &[&'static [u8]], trusted: bool) -> (Vec<String>, bool, Vec<String>) {
     let seen = Rc::new(RefCell::new(Vec::new()));
-    let behind = Behind(seen.clone());
+    let recorder = AppRecorder(seen.clone());
     let mut channel = Embedded::builder()
         .stream()
         .build(|edit| {
             edit.add_last("proxy", ProxyServer::new(move |_: Option<&Address>| trusted))?;
-            edit.add_last("behind", behind)?;
+            edit.add_last("app", recorder)?;
             Ok(())
         })
         .unwrap();
@@ -264,46 +268,53 @@ fn behind(pieces: &[&'static [u8]], trusted: bool) -> (Vec<String>, bool, Vec<St
 }
 
 #[test]
-fn k04_the_peers_address_becomes_the_one_that_is_told() {
+fn k04_the_channels_peer_address_becomes_the_headers_source() {
     let line = b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\nhello";
     for cut in 1..line.len() {
-        let (seen, open, names) = behind(&[&line[..cut], &line[cut..], b" again"], true);
-        assert_eq!(seen[0], "from Some(\"1.2.3.4:9\"), local false", "before the first byte");
+        let (seen, open, names) = run_proxy_server(&[&line[..cut], &line[cut..], b" again"], true);
+        assert_eq!(
+            seen[0], "from Some(\"1.2.3.4:9\"), local false",
+            "the header event comes before the first byte"
+        );
         let of = " of Some(Ip(1.2.3.4:9))";
         let text: String = seen[1..].iter().map(|line| line.strip_suffix(of).unwrap()).collect();
         assert_eq!((text.as_str(), open), ("hello again", true), "no byte is lost");
-        assert!(!names.iter().any(|name| name == "proxy"), "it has left: {names:?}");
+        assert!(
+            !names.iter().any(|name| name == "proxy"),
+            "the handler has removed itself: {names:?}"
+        );
     }
 }
 
 #[test]
 fn k04_the_proxys_own_connection_keeps_its_address() {
-    let (seen, open, _) = behind(&[b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0ping"], true);
+    let (seen, open, _) = run_proxy_server(&[b"\r\n\r\n\0\r\nQUIT\n\x20\0\0\0ping"], true);
     assert_eq!(seen[0], "from None, local true");
     assert!(seen[1].starts_with("ping of ") && !seen[1].contains("Ip("), "{seen:?}");
     assert!(open);
 }
 
 #[test]
-fn k04_a_peer_that_is_not_trusted_is_an_error_and_a_close() {
-    let (seen, open, _) = behind(&[b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\nhello", b"more"], false);
+fn k04_an_untrusted_peer_is_an_error_and_the_channel_closes() {
+    let (seen, open, _) =
+        run_proxy_server(&[b"PROXY TCP4 1.2.3.4 5.6.7.8 9 10\r\nhello", b"more"], false);
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert!(seen[0].ends_with("is not trusted to send PROXY headers"), "{seen:?}");
     assert!(!open);
 }
 
 #[test]
-fn k04_a_connection_without_a_header_is_an_error_and_a_close() {
-    let (seen, open, _) = behind(&[b"GET / HTTP/1.1\r\n\r\n", b"more"], true);
+fn k04_a_connection_without_a_header_is_an_error_and_the_channel_closes() {
+    let (seen, open, _) = run_proxy_server(&[b"GET / HTTP/1.1\r\n\r\n", b"more"], true);
     assert_eq!(seen, ["PROXY: the connection begins with 'G' instead of a PROXY header"]);
     assert!(!open);
 }
 
 #[test]
-fn k04_a_round_of_reads_that_brought_only_a_header_is_followed_by_another() {
-    struct Reads(Rc<Cell<usize>>);
+fn k04_another_read_is_requested_after_a_round_that_delivered_only_a_header() {
+    struct ReadCounter(Rc<Cell<usize>>);
 
-    impl Handler for Reads {
+    impl Handler for ReadCounter {
         fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
             self.0.set(self.0.get() + 1);
             ctx.read();
@@ -311,9 +322,9 @@ fn k04_a_round_of_reads_that_brought_only_a_header_is_followed_by_another() {
         }
     }
 
-    struct Nothing;
+    struct IgnoreReads;
 
-    impl InboundHandler for Nothing {
+    impl InboundHandler for IgnoreReads {
         type In = Bytes;
 
         fn on_read(&mut self, _: &Ctx<'_>, _: Bytes) -> HandlerResult {
@@ -322,13 +333,13 @@ fn k04_a_round_of_reads_that_brought_only_a_header_is_followed_by_another() {
     }
 
     let reads = Rc::new(Cell::new(0));
-    let counted = Reads(reads.clone());
+    let counted = ReadCounter(reads.clone());
     let mut channel = Embedded::builder()
         .stream()
         .build(|edit| {
             edit.add_last("reads", counted)?;
             edit.add_last("proxy", ProxyServer::new(|_: Option<&Address>| true))?;
-            edit.add_last("nothing", In(Nothing))?;
+            edit.add_last("app", In(IgnoreReads))?;
             Ok(())
         })
         .unwrap();
@@ -338,11 +349,11 @@ fn k04_a_round_of_reads_that_brought_only_a_header_is_followed_by_another() {
     channel.run();
     let before = reads.get();
     channel.write_inbound(Bytes::from_static(b"NOWN\r\n"));
-    assert!(reads.get() > before, "or nobody would ever ask for what follows");
+    assert!(reads.get() > before, "otherwise the bytes after the header would never be read");
 }
 
-/// Reads a header of version 2 field by field, as the specification lists them.
-fn by_the_book(wire: &[u8]) -> Option<(ProxyHeader, usize)> {
+/// Models the version 2 decoder: reads the fields in the order of the specification.
+fn model_v2(wire: &[u8]) -> Option<(ProxyHeader, usize)> {
     let length = usize::from(wire[14]) * 256 + usize::from(wire[15]);
     let body = wire.get(16..16 + length)?;
     if wire[12] == 0x20 || wire[13] == 0 {
@@ -411,20 +422,20 @@ fn headers() -> impl Strategy<Value = ProxyHeader> {
 
 proptest! {
     #[test]
-    fn k05_headers_are_read_as_they_were_written_however_they_are_cut(
-        headers in vec(headers(), 1..5), cuts in cuts(), own in any::<bool>(),
+    fn k05_written_headers_decode_to_themselves_however_the_stream_is_split(
+        headers in vec(headers(), 1..5), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let mut channel = writer(Encode::new(ProxyEncoder::V2));
         for header in &headers {
             write(&mut channel, header.clone()).unwrap();
         }
         let sent = parts(&mut channel).concat();
-        let read = decode(ProxyDecoder::new(), pieces(&sent, &cuts, own));
+        let read = decode(ProxyDecoder::new(), pieces(&sent, &cuts, own_buffers));
         prop_assert_eq!(read, headers.into_iter().map(Ok).collect::<Vec<_>>());
     }
 
     #[test]
-    fn k05_lines_are_read_as_they_were_written(
+    fn k05_written_version_1_lines_decode_to_themselves(
         source in any::<([u8; 4], u16)>(), destination in any::<([u8; 4], u16)>(), cuts in cuts(),
     ) {
         let header = ProxyHeader::tcp(source.into(), destination.into());
@@ -434,7 +445,7 @@ proptest! {
     }
 
     #[test]
-    fn k04_binary_headers_are_what_the_specification_says(
+    fn k04_binary_headers_match_a_model_of_the_specification(
         local in any::<bool>(),
         family in proptest::sample::select(vec![0x00u8, 0x11, 0x12, 0x21, 0x22]),
         addresses in any::<[u8; 36]>(),
@@ -448,7 +459,7 @@ proptest! {
             rest.put_slice(&tlv.value);
         }
         let wire = binary(if local { 0x20 } else { 0x21 }, family, &rest);
-        let (header, length) = by_the_book(&wire).unwrap();
+        let (header, length) = model_v2(&wire).unwrap();
         prop_assert_eq!(length, wire.len());
         prop_assert_eq!(decode(ProxyDecoder::new(), pieces(&wire, &cuts, false)), [Ok(header)]);
     }

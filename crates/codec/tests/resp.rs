@@ -1,4 +1,4 @@
-//! RESP values, cut in every place, and written.
+//! Decodes RESP values, split at every position, and encodes them.
 
 use bytes::{Bytes, BytesMut};
 use waterwheel_codec::{RespDecoder, RespEncoder, RespLimits, RespValue, RespVersion};
@@ -6,7 +6,7 @@ use waterwheel_testkit::decoder_verifier::DecoderVerifier;
 
 mod support;
 
-use support::{decode, growing, parts, write, writer};
+use support::{decode, growing_prefixes, parts, write, writer};
 
 fn verify(limits: RespLimits) -> DecoderVerifier<RespDecoder> {
     DecoderVerifier::new(move || RespDecoder::new(limits))
@@ -28,8 +28,8 @@ fn int(value: i64) -> RespValue {
     RespValue::Integer(value)
 }
 
-/// Values that are written in RESP3 as these bytes, and read from them.
-fn written() -> Vec<(&'static str, RespValue)> {
+/// Returns values with their RESP3 bytes, for encoding and decoding.
+fn values_with_bytes() -> Vec<(&'static str, RespValue)> {
     let verbatim = RespValue::Verbatim { format: *b"txt", text: "Some string".into() };
     vec![
         ("+OK\r\n", simple("OK")),
@@ -90,7 +90,7 @@ fn written() -> Vec<(&'static str, RespValue)> {
 #[test]
 fn k03_every_type_of_value_is_read_and_written() {
     let mut all = verify(RespLimits::default());
-    for (wire, value) in written() {
+    for (wire, value) in values_with_bytes() {
         all = all.gives(wire, [value.clone()]);
         let mut found = BytesMut::new();
         value.encode(RespVersion::Resp3, &mut found).unwrap();
@@ -128,7 +128,7 @@ fn k03_other_ways_to_write_a_value_are_read_too() {
 }
 
 #[test]
-fn k03_values_of_unknown_length_are_given_when_their_end_came() {
+fn k03_values_of_unknown_length_are_delivered_at_their_end() {
     verify(RespLimits::default())
         .gives("$?\r\n;4\r\nHell\r\n;6\r\no worl\r\n;1\r\nd\r\n;0\r\n", [bulk("Hello world")])
         .gives("$?\r\n;0\r\n", [bulk("")])
@@ -142,7 +142,7 @@ fn k03_values_of_unknown_length_are_given_when_their_end_came() {
 }
 
 #[test]
-fn k03_what_is_no_value_is_an_error_that_quotes_it() {
+fn k03_an_invalid_value_is_an_error_that_quotes_it() {
     let cases = [
         ("hello\r\n", "RESP: 'h' is not the type of a value"),
         ("\r\n", "RESP: '\\r' is not the type of a value"),
@@ -178,7 +178,7 @@ fn k03_what_is_no_value_is_an_error_that_quotes_it() {
         ("*?\r\n|0\r\n.\r\n", "RESP: attributes without a value behind them"),
     ];
     for (wire, error) in cases {
-        // Where the next one begins is not known: nothing is decoded behind it.
+        // The beginning of the next value is unknown: nothing is decoded after the error.
         verify(RespLimits::default())
             .gives("+a\r\n", [simple("a")])
             .fails(wire, error)
@@ -244,7 +244,7 @@ fn k03_every_limit_is_an_error_that_names_it() {
 }
 
 #[test]
-fn k03_nothing_is_nested_deeper_than_a_stack_allows() {
+fn k03_nesting_depth_is_limited_to_protect_the_stack() {
     let limits = RespLimits { depth: usize::MAX, ..RespLimits::default() };
     let nested = Bytes::from("*1\r\n".repeat(100_000));
     let outcomes = decode(RespDecoder::new(limits), [nested]);
@@ -261,7 +261,7 @@ fn k03_a_message_that_the_end_of_the_stream_cuts_off_is_an_error() {
 }
 
 #[test]
-fn k03_values_that_resp2_does_not_have_are_written_as_the_nearest_it_has() {
+fn k03_resp3_values_are_written_as_the_nearest_resp2_type() {
     let pair = || vec![(simple("a"), RespValue::Boolean(true))];
     let cases = [
         ("$-1\r\n", RespValue::Null),
@@ -283,7 +283,7 @@ fn k03_values_that_resp2_does_not_have_are_written_as_the_nearest_it_has() {
 }
 
 #[test]
-fn k03_what_would_not_be_read_as_the_same_value_is_not_written() {
+fn k03_a_value_that_would_not_decode_to_itself_is_refused() {
     let mut channel = writer(RespEncoder::new(RespVersion::Resp3));
     let misplaced = "RESP: a simple string or error contains a line end";
     for value in [simple("a\nb"), RespValue::error("ERR \r"), RespValue::Array(vec![simple("\n")])]
@@ -294,7 +294,7 @@ fn k03_what_would_not_be_read_as_the_same_value_is_not_written() {
     assert_eq!(write(&mut channel, push).unwrap_err(), "RESP: a push inside of another value");
     let number = RespValue::BigNumber("12x".into());
     assert_eq!(write(&mut channel, number).unwrap_err(), "RESP: expected big number, found '12x'");
-    assert!(parts(&mut channel).is_empty(), "nothing of them");
+    assert!(parts(&mut channel).is_empty(), "nothing of a refused value is written");
 }
 
 #[test]
@@ -310,9 +310,9 @@ fn k05_long_strings_in_a_value_are_written_without_a_copy() {
     assert_eq!(parts[2], "\r\n$5\r\nshort\r\n");
 }
 
-/// What it does not look at cannot change its mind.
+/// Overwrites bytes that the decoder has seen: a decoder that scans them again fails.
 #[test]
-fn k05_no_byte_of_a_message_in_many_pieces_is_looked_at_again() {
+fn k05_no_byte_of_a_split_message_is_scanned_twice() {
     for message in [
         format!("+{}\r\n", "x".repeat(4000)),
         format!("*1000\r\n{}", ":1\r\n".repeat(1000)),
@@ -320,7 +320,7 @@ fn k05_no_byte_of_a_message_in_many_pieces_is_looked_at_again() {
         "|0\r\n".repeat(1000) + ":1\r\n",
     ] {
         let mut decoder = RespDecoder::default();
-        for seen in growing(message.as_bytes()) {
+        for seen in growing_prefixes(message.as_bytes()) {
             assert_eq!(decoder.next_value(&mut seen.clone()), Ok(None));
         }
         assert!(matches!(decoder.next_value(&mut message.into()), Ok(Some(_))));

@@ -1,4 +1,4 @@
-//! RESP commands, cut in every place, and written.
+//! Decodes RESP commands, split at every position, and encodes them.
 
 use bytes::Bytes;
 use waterwheel_codec::{RespCommand, RespCommandDecoder, RespEncoder, RespLimits};
@@ -6,7 +6,7 @@ use waterwheel_testkit::decoder_verifier::DecoderVerifier;
 
 mod support;
 
-use support::{decode, growing, parts, write, writer};
+use support::{decode, growing_prefixes, parts, write, writer};
 
 fn verify(limits: RespLimits) -> DecoderVerifier<RespCommandDecoder> {
     DecoderVerifier::new(move || RespCommandDecoder::new(limits))
@@ -34,7 +34,7 @@ fn k03_commands_are_arrays_of_bulk_strings_or_lines_of_words() {
 }
 
 #[test]
-fn k03_what_is_no_command_is_an_error_that_quotes_it() {
+fn k03_an_invalid_command_is_an_error_that_quotes_it() {
     let cases = [
         ("*1\r\n:1\r\n", "RESP: an argument of a command begins with ':' instead of '$'"),
         ("*x\r\n", "RESP: expected number of arguments, found 'x'"),
@@ -94,21 +94,21 @@ fn k05_a_command_is_written_as_it_was_read() {
     let mut channel = writer(RespEncoder::default());
     let wire = Bytes::from_static(b"*2\r\n$3\r\nGET\r\n$1\r\na\r\n");
     let read = decode(RespCommandDecoder::default(), [wire.clone()]).remove(0).unwrap();
-    assert_eq!(read.wire().as_ptr(), wire.as_ptr(), "a part of what was read");
+    assert_eq!(read.wire().as_ptr(), wire.as_ptr(), "a slice of the bytes that were read");
     write(&mut channel, read).unwrap();
     let parts = parts(&mut channel);
     assert_eq!((parts.len(), parts[0].as_ptr()), (1, wire.as_ptr()));
 }
 
 #[test]
-fn k05_no_byte_of_a_command_in_many_pieces_is_looked_at_again() {
+fn k05_no_byte_of_a_split_command_is_scanned_twice() {
     for message in [
         RespCommand::new(&["x"; 1000]).wire().clone(),
         RespCommand::new(&["SET", "a", &"\r".repeat(4000)]).wire().clone(),
         Bytes::from(format!("{}\r\n", "x".repeat(4000))),
     ] {
         let mut decoder = RespCommandDecoder::default();
-        for seen in growing(&message) {
+        for seen in growing_prefixes(&message) {
             assert_eq!(decoder.next_command(&mut seen.clone()), Ok(None));
         }
         assert!(matches!(decoder.next_command(&mut message.clone()), Ok(Some(_))));

@@ -1,4 +1,4 @@
-//! Random RESP, cut at random: what comes out is what a plain recursive reader says, and what was written.
+//! Decodes random RESP split at random: the result matches a recursive model, and the values that were encoded.
 
 use bytes::{Bytes, BytesMut};
 use proptest::collection::vec;
@@ -12,63 +12,63 @@ mod support;
 
 use support::{cuts, decode, parts, pieces, write, writer};
 
-/// Without a limit that random messages of this size could reach.
+/// Returns limits that random messages of this size cannot reach.
 fn limits() -> RespLimits {
     RespLimits::default()
 }
 
-/// The reader: takes values off the front of a whole stream, line by line.
-struct Reader<'a>(&'a [u8]);
+/// A model of the decoder: takes values off the front of a complete stream, line by line.
+struct ModelReader<'a>(&'a [u8]);
 
-/// Why there is no value.
+/// The reason why the model found no value.
 #[derive(Debug, PartialEq)]
-enum No {
-    /// The stream ends first.
-    Ends,
-    Wrong,
-    /// There is the end of a value of unknown length.
-    Close,
+enum NoValue {
+    /// The stream ends before the value does.
+    Incomplete,
+    Invalid,
+    /// The end marker of a value of unknown length.
+    EndMarker,
 }
 
-impl Reader<'_> {
-    fn line(&mut self, most: usize) -> Result<String, No> {
+impl ModelReader<'_> {
+    fn line(&mut self, max: usize) -> Result<String, NoValue> {
         let mut line = Vec::new();
         loop {
             match self.0 {
                 [b'\r', b'\n', rest @ ..] => {
                     self.0 = rest;
-                    // Any byte is one character.
+                    // Every byte becomes one character (Latin-1).
                     return Ok(line.into_iter().map(char::from).collect());
                 }
-                [b'\r', _, ..] | [b'\n', ..] => return Err(No::Wrong),
+                [b'\r', _, ..] | [b'\n', ..] => return Err(NoValue::Invalid),
                 [byte, rest @ ..] if *byte != b'\r' => {
                     line.push(*byte);
                     self.0 = rest;
                 }
-                _ => return Err(No::Ends),
+                _ => return Err(NoValue::Incomplete),
             }
-            if line.len() > most {
-                return Err(No::Wrong);
+            if line.len() > max {
+                return Err(NoValue::Invalid);
             }
         }
     }
 
-    fn counted(&mut self, count: usize) -> Result<Bytes, No> {
+    fn counted(&mut self, count: usize) -> Result<Bytes, NoValue> {
         if count > limits().bulk {
-            return Err(No::Wrong);
+            return Err(NoValue::Invalid);
         }
         if self.0.len() < count + 2 {
-            return Err(No::Ends);
+            return Err(NoValue::Incomplete);
         }
         let (bytes, rest) = self.0.split_at(count);
-        self.0 = rest.strip_prefix(b"\r\n").ok_or(No::Wrong)?;
+        self.0 = rest.strip_prefix(b"\r\n").ok_or(NoValue::Invalid)?;
         Ok(Bytes::copy_from_slice(bytes))
     }
 
-    fn value(&mut self, depth: usize) -> Result<RespValue, No> {
-        let Some((&kind, rest)) = self.0.split_first() else { return Err(No::Ends) };
+    fn value(&mut self, depth: usize) -> Result<RespValue, NoValue> {
+        let Some((&kind, rest)) = self.0.split_first() else { return Err(NoValue::Incomplete) };
         if !b"+-:$*_#,(!=%~>|.;".contains(&kind) {
-            return Err(No::Wrong);
+            return Err(NoValue::Invalid);
         }
         self.0 = rest;
         let text = b"+-,(".contains(&kind);
@@ -77,9 +77,9 @@ impl Reader<'_> {
         let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
         let count = || {
             if digits(&line) {
-                line.parse::<usize>().map_err(|_| No::Wrong)
+                line.parse::<usize>().map_err(|_| NoValue::Invalid)
             } else {
-                Err(No::Wrong)
+                Err(NoValue::Invalid)
             }
         };
         let unsigned = line.trim_start_matches(['+', '-']);
@@ -87,40 +87,40 @@ impl Reader<'_> {
         Ok(match kind {
             b'+' => RespValue::Simple(bytes()),
             b'-' => RespValue::Error(bytes()),
-            b':' if signed => RespValue::Integer(line.parse().map_err(|_| No::Wrong)?),
+            b':' if signed => RespValue::Integer(line.parse().map_err(|_| NoValue::Invalid)?),
             b'(' if signed => RespValue::BigNumber(bytes()),
             b'_' if line.is_empty() => RespValue::Null,
             b'#' if line == "t" || line == "f" => RespValue::Boolean(line == "t"),
             b',' => match line.as_str() {
                 "inf" | "+inf" | "-inf" => RespValue::Double(line.parse().unwrap()),
-                // Compared as a text: a NaN equals nothing.
+                // A text in its place: NaN does not equal itself.
                 "nan" | "-nan" => RespValue::simple("nan"),
                 _ if line.chars().any(|c| c.is_alphabetic() && !"eE".contains(c)) => {
-                    return Err(No::Wrong);
+                    return Err(NoValue::Invalid);
                 }
-                _ => RespValue::Double(line.parse().map_err(|_| No::Wrong)?),
+                _ => RespValue::Double(line.parse().map_err(|_| NoValue::Invalid)?),
             },
             b'$' | b'*' if line == "-1" => RespValue::Null,
             b'$' if line == "?" => {
                 let mut whole = Vec::new();
                 loop {
                     match self.0.first() {
-                        None => return Err(No::Ends),
+                        None => return Err(NoValue::Incomplete),
                         Some(b';') => self.0 = &self.0[1..],
-                        // A value that is not complete yet may be none.
+                        // An incomplete value may turn out to be invalid.
                         Some(_) => {
                             return Err(self
                                 .value(0)
                                 .err()
-                                .filter(|no| *no == No::Ends)
-                                .unwrap_or(No::Wrong));
+                                .filter(|error| *error == NoValue::Incomplete)
+                                .unwrap_or(NoValue::Invalid));
                         }
                     }
                     let line = self.line(24)?;
                     if !digits(&line) {
-                        return Err(No::Wrong);
+                        return Err(NoValue::Invalid);
                     }
-                    match line.parse().map_err(|_| No::Wrong)? {
+                    match line.parse().map_err(|_| NoValue::Invalid)? {
                         0 => break RespValue::Bulk(whole.into()),
                         count => whole.extend(self.counted(count)?),
                     }
@@ -131,7 +131,7 @@ impl Reader<'_> {
             b'=' => {
                 let text = self.counted(count()?)?;
                 if text.get(3) != Some(&b':') {
-                    return Err(No::Wrong);
+                    return Err(NoValue::Invalid);
                 }
                 let format = *text.first_chunk().unwrap();
                 RespValue::Verbatim { format, text: text.slice(4..) }
@@ -141,21 +141,23 @@ impl Reader<'_> {
                 let count = if streamed { usize::MAX } else { count()? };
                 let pairs = kind == b'%' || kind == b'|';
                 if kind == b'>' && depth > 0 {
-                    return Err(No::Wrong);
+                    return Err(NoValue::Invalid);
                 }
                 if !streamed && count.saturating_mul(if pairs { 2 } else { 1 }) >= limits().elements
                 {
-                    return Err(No::Wrong);
+                    return Err(NoValue::Invalid);
                 }
                 if count > 0 && depth >= limits().depth {
-                    return Err(No::Wrong);
+                    return Err(NoValue::Invalid);
                 }
                 let total = if pairs { count.saturating_mul(2) } else { count };
                 let mut all = Vec::new();
                 while all.len() < total {
                     match self.value(depth + 1) {
-                        Err(No::Close) if streamed && !(pairs && all.len() % 2 == 1) => break,
-                        Err(No::Close) => return Err(No::Wrong),
+                        Err(NoValue::EndMarker) if streamed && !(pairs && all.len() % 2 == 1) => {
+                            break;
+                        }
+                        Err(NoValue::EndMarker) => return Err(NoValue::Invalid),
                         value => all.push(value?),
                     }
                 }
@@ -169,7 +171,7 @@ impl Reader<'_> {
                     _ => {
                         let mut attributes: Vec<_> = two.by_ref().collect();
                         let value = match self.value(depth) {
-                            Err(No::Close) => return Err(No::Wrong),
+                            Err(NoValue::EndMarker) => return Err(NoValue::Invalid),
                             value => value?,
                         };
                         match value {
@@ -182,15 +184,15 @@ impl Reader<'_> {
                     }
                 }
             }
-            b'.' if line.is_empty() => return Err(No::Close),
-            _ => return Err(No::Wrong),
+            b'.' if line.is_empty() => return Err(NoValue::EndMarker),
+            _ => return Err(NoValue::Invalid),
         })
     }
 }
 
-/// What the values of a stream are; `None` at the end for an error.
+/// Returns the values of a stream by the model, with `None` at the end for an error.
 fn read(stream: &[u8]) -> Vec<Option<RespValue>> {
-    let mut reader = Reader(stream);
+    let mut reader = ModelReader(stream);
     let mut values = Vec::new();
     while !reader.0.is_empty() {
         let value = reader.value(0);
@@ -203,7 +205,7 @@ fn read(stream: &[u8]) -> Vec<Option<RespValue>> {
     values
 }
 
-/// A NaN equals nothing; the reader gives a text in its place.
+/// Replaces NaN, which does not equal itself, by the text that the model returns.
 fn without_nan(value: RespValue) -> RespValue {
     let all = |values: Vec<RespValue>| values.into_iter().map(without_nan).collect();
     let pairs = |pairs: Vec<(RespValue, RespValue)>| {
@@ -270,7 +272,7 @@ fn values() -> impl Strategy<Value = RespValue> {
     prop_oneof![4 => nested.clone(), 1 => vec(nested, 0..4).prop_map(RespValue::Push)]
 }
 
-/// Pieces of RESP in any order.
+/// Generates streams of RESP fragments in any order.
 fn streams() -> impl Strategy<Value = Vec<u8>> {
     let piece = select(vec![
         "+a\r\n",
@@ -320,10 +322,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
 
     #[test]
-    fn k03_values_are_what_a_plain_reader_says_however_they_are_cut(
-        stream in streams(), cuts in cuts(), own in any::<bool>(),
+    fn k03_values_match_a_model_however_the_stream_is_split(
+        stream in streams(), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
-        let found: Vec<_> = decode(RespDecoder::default(), pieces(&stream, &cuts, own))
+        let found: Vec<_> = decode(RespDecoder::default(), pieces(&stream, &cuts, own_buffers))
             .into_iter().map(|outcome| outcome.ok().map(without_nan)).collect();
         prop_assert_eq!(found, read(&stream), "{:?}", stream.escape_ascii().to_string());
     }
@@ -331,8 +333,8 @@ proptest! {
 
 proptest! {
     #[test]
-    fn k05_what_the_encoder_writes_the_decoder_reads(
-        values in vec(values(), 1..5), cuts in cuts(), own in any::<bool>(),
+    fn k05_the_decoder_reads_values_written_by_the_encoder(
+        values in vec(values(), 1..5), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let mut channel = writer(RespEncoder::new(RespVersion::Resp3));
         let mut plain = BytesMut::new();
@@ -341,13 +343,13 @@ proptest! {
             value.encode(RespVersion::Resp3, &mut plain).unwrap();
         }
         let sent = parts(&mut channel).concat();
-        prop_assert_eq!(&sent, &plain, "in parts or in one piece");
-        let read = decode(RespDecoder::default(), pieces(&sent, &cuts, own));
+        prop_assert_eq!(&sent, &plain, "the encoder's parts differ from the encoding in one piece");
+        let read = decode(RespDecoder::default(), pieces(&sent, &cuts, own_buffers));
         prop_assert_eq!(read, values.into_iter().map(Ok).collect::<Vec<_>>());
     }
 
     #[test]
-    fn k05_what_is_written_in_resp2_is_resp2(value in values()) {
+    fn k05_values_written_in_resp2_have_resp2_types_only(value in values()) {
         let mut wire = BytesMut::new();
         value.encode(RespVersion::Resp2, &mut wire).unwrap();
         let read = decode(RespDecoder::default(), [wire.freeze()]);
@@ -361,7 +363,7 @@ proptest! {
 
     #[test]
     fn k05_commands_are_read_as_they_were_written(
-        commands in vec(vec(bytes(), 1..12), 1..5), cuts in cuts(), own in any::<bool>(),
+        commands in vec(vec(bytes(), 1..12), 1..5), cuts in cuts(), own_buffers in any::<bool>(),
     ) {
         let commands: Vec<_> = commands.iter().map(|words| RespCommand::new(words)).collect();
         let mut channel = writer(RespEncoder::default());
@@ -369,10 +371,10 @@ proptest! {
             write(&mut channel, command.clone()).unwrap();
         }
         let sent = parts(&mut channel).concat();
-        let read = decode(RespCommandDecoder::default(), pieces(&sent, &cuts, own));
+        let read = decode(RespCommandDecoder::default(), pieces(&sent, &cuts, own_buffers));
         prop_assert_eq!(read, commands.iter().cloned().map(Ok).collect::<Vec<_>>());
-        // A command is an array of bulk strings to whoever reads values.
-        let values = decode(RespDecoder::default(), pieces(&sent, &cuts, own));
+        // The value decoder reads a command as an array of bulk strings.
+        let values = decode(RespDecoder::default(), pieces(&sent, &cuts, own_buffers));
         let arrays: Vec<_> = commands.iter().map(|command| {
             let words = (0..command.len()).map(|at| RespValue::Bulk(command.argument(at).unwrap()));
             Ok(RespValue::Array(words.collect()))
@@ -381,7 +383,7 @@ proptest! {
     }
 
     #[test]
-    fn k03_inline_commands_are_the_same_however_they_are_cut(
+    fn k03_inline_commands_do_not_depend_on_how_the_stream_is_split(
         lines in vec(vec("[a-z]{1,5}", 0..4), 1..6), ends in any::<Index>(), cuts in cuts(),
     ) {
         let end = ["\n", "\r\n", " \r\n"][ends.index(3)];

@@ -1,4 +1,4 @@
-//! Lines of text, in and out.
+//! Decodes and encodes lines of text.
 
 use std::convert::Infallible;
 
@@ -15,7 +15,7 @@ fn embedded(make: impl FnOnce(&mut Edit<'_>) -> Result<(), PipelineError>) -> Em
     Embedded::builder().stream().build(|edit| make(edit).map_err(Error::from)).unwrap()
 }
 
-/// Over a stream, with nothing but a codec of lines.
+/// Returns an embedded stream channel with only a line codec.
 fn codec() -> Embedded {
     embedded(|edit| {
         edit.add_codec("lines", LineDecoder::new(80).text(), LineEncoder::new())?;
@@ -33,7 +33,7 @@ fn texts(channel: &mut Embedded) -> Vec<String> {
 }
 
 #[test]
-fn c15_text_comes_in_as_strings_and_goes_out_as_lines() {
+fn c15_lines_are_decoded_to_strings_and_strings_encoded_to_lines() {
     let mut channel = codec();
     channel.write_inbound(Bytes::from("grüß\r\n\nGott\n"));
     assert_eq!(texts(&mut channel), ["grüß", "", "Gott"]);
@@ -47,7 +47,7 @@ fn c15_text_comes_in_as_strings_and_goes_out_as_lines() {
 }
 
 #[test]
-fn c15_a_letter_may_be_cut_in_two() {
+fn c15_a_utf8_character_may_be_split_between_reads() {
     let mut channel = codec();
     for byte in "ü€𐍈\n".bytes() {
         channel.write_inbound(Bytes::from(vec![byte]));
@@ -56,7 +56,7 @@ fn c15_a_letter_may_be_cut_in_two() {
 }
 
 #[test]
-fn c15_a_line_that_is_not_text_is_one_error_and_the_next_one_is_read() {
+fn c15_a_line_that_is_not_utf8_is_one_error_and_the_next_one_is_read() {
     let mut channel = codec();
     channel.write_inbound(Bytes::from_static(b"ab\nab\xffc\ncd\n"));
     assert_eq!(texts(&mut channel), ["ab", "cd"]);
@@ -67,7 +67,7 @@ fn c15_a_line_that_is_not_text_is_one_error_and_the_next_one_is_read() {
 }
 
 #[test]
-fn c15_what_is_not_one_line_is_not_written() {
+fn c15_a_message_that_contains_a_line_end_is_refused() {
     let mut channel = codec();
     for (line, at, length) in [("a\nb", 1, 3), ("ab\n", 2, 3), ("\n", 0, 1), ("ab\r", 2, 3)] {
         let [text, bytes] = channel.on_loop(|channel| {
@@ -81,14 +81,14 @@ fn c15_what_is_not_one_line_is_not_written() {
         assert_eq!(text.join().unwrap_err().to_string(), expected);
         assert_eq!(bytes.join().unwrap_err().to_string(), expected);
     }
-    assert_eq!(sent(&mut channel), "", "nothing of them");
+    assert_eq!(sent(&mut channel), "", "nothing of a refused message is written");
     channel.on_loop(|channel| channel.send("\ra\rb"));
-    assert_eq!(sent(&mut channel), "\ra\rb\n", "which is one line");
+    assert_eq!(sent(&mut channel), "\ra\rb\n", "a carriage return alone is part of the line");
     assert_eq!(channel.channel().pending_bytes(), 0);
 }
 
 #[test]
-fn c15_lines_may_end_as_the_internet_has_it() {
+fn c15_lines_may_end_with_crlf() {
     let mut channel = embedded(|edit| {
         edit.add_last("lines", LineEncoder::crlf())?;
         Ok(())
@@ -101,7 +101,7 @@ fn c15_lines_may_end_as_the_internet_has_it() {
 }
 
 #[test]
-fn c15_a_long_line_goes_out_whole_and_short_ones_after_it() {
+fn c15_long_and_short_lines_are_written_in_order() {
     let mut channel = codec();
     let long = "x".repeat(100_000);
     let copy = long.clone();
@@ -115,7 +115,7 @@ fn c15_a_long_line_goes_out_whole_and_short_ones_after_it() {
 }
 
 #[test]
-fn c15_other_messages_pass_the_encoder() {
+fn c15_the_encoder_forwards_other_messages() {
     let mut channel = Embedded::new(|edit| {
         edit.add_last("lines", LineEncoder::new())?;
         Ok(())
@@ -125,7 +125,7 @@ fn c15_other_messages_pass_the_encoder() {
     assert_eq!(channel.read_outbound::<u32>(), Some(7));
 }
 
-/// Takes one type of message, and writes another.
+/// Accepts one type of message, and writes another.
 struct App<const TEXT: bool>;
 
 impl InboundHandler for App<true> {
@@ -181,16 +181,16 @@ fn c15_types_are_checked_when_lines_are_added() {
     );
 }
 
-/// The last stage: answers, and fails for one line.
-struct Shout;
+/// The last stage: answers in upper case, and fails for the line "fail".
+struct Uppercase;
 
-impl Stage for Shout {
+impl Stage for Uppercase {
     type In = String;
     type Out = Infallible;
 
     fn on<O: Emit<Infallible>>(&mut self, line: String, out: &mut O) -> HandlerResult {
         if line == "fail" {
-            return Err(Error::new("as asked"));
+            return Err(Error::new("failed on purpose"));
         }
         out.ctx().write_and_flush(line.to_uppercase());
         Ok(())
@@ -205,19 +205,22 @@ impl Stage for Shout {
 fn c15_lines_are_stages_of_a_chain() {
     let mut channel = embedded(|edit| {
         edit.add_last("encoder", LineEncoder::new())?;
-        edit.add_last("app", Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(Shout)))?;
+        edit.add_last(
+            "app",
+            Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(Uppercase)),
+        )?;
         Ok(())
     });
     channel.write_inbound(Bytes::from_static(b"a\nfail\n\xff\nb\nc"));
     assert_eq!((sent(&mut channel), channel.writes()), (String::from("A\nB\n"), 1));
     let errors: Vec<_> = std::iter::from_fn(|| channel.read_error()).collect();
     let said: Vec<_> = errors.iter().map(ToString::to_string).collect();
-    assert_eq!(said, ["as asked", "text of 1 bytes is not valid UTF-8 from byte 0 on"]);
+    assert_eq!(said, ["failed on purpose", "text of 1 bytes is not valid UTF-8 from byte 0 on"]);
 }
 
 #[test]
-fn c15_unread_bytes_go_on_to_the_next_protocol() {
-    /// Removes the codec when it is told to.
+fn c15_a_removed_decoder_passes_unread_bytes_to_the_next_protocol() {
+    /// Removes the codec at the line "UPGRADE".
     struct Upgrade;
 
     impl InboundHandler for Upgrade {

@@ -34,7 +34,7 @@ impl Handler for Echo {
 }
 
 fn peer(ctx: &Ctx<'_>) -> String {
-    ctx.channel().peer_address().map_or("somebody".into(), |address| address.to_string())
+    ctx.channel().peer_address().map_or("an unknown peer".into(), |address| address.to_string())
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -51,17 +51,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
 
     let mut before = 0;
-    let tell = move || {
+    let print_rate = move || {
         let now = total.load(Ordering::Relaxed);
         if now != before {
             let rate = (now - before) as f64 / PERIOD.as_secs_f64() / 1e6;
-            println!("{now} bytes in all, {rate:.1} MB/s");
+            println!("{now} bytes in total, {rate:.1} MB/s");
         }
         before = now;
     };
-    let telling = group.schedule_at_fixed_rate(PERIOD, PERIOD, tell)?;
+    let timer = group.schedule_at_fixed_rate(PERIOD, PERIOD, print_rate)?;
 
     server.closed().join()?;
-    telling.cancel();
+    timer.cancel();
     Ok(())
 }

@@ -43,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
     let file = Arc::new(File::open(&path).map_err(|error| format!("{path}: {error}"))?);
-    FileRegion::whole(file.clone())?; // What cannot be sent is an error now, not then.
+    FileRegion::whole(file.clone())?; // Fails now if the file cannot be sent, and not at the first connection.
     let group = EventLoopGroup::builder(Auto).name("files").build()?;
     let server = ServerBootstrap::new(&group, Tcp)
         .child_initialiser(move |edit| {

@@ -36,7 +36,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let (address, udp) = datagrams(&event_loop, ended)?;
 
     writer.write_all(b"through a pipe")?;
-    drop(writer); // The end of the pipe: its registration ends itself.
+    drop(writer); // The reader sees EOF and unregisters itself.
     UdpSocket::bind("127.0.0.1:0")?.send_to(b"by datagram", address)?;
     for _ in 0..4 {
         println!("{}", endings.recv()?);
@@ -82,7 +82,7 @@ fn pipe(event_loop: &EventLoop, ended: Sender<String>) -> Result<PipeWriter, Box
 
 fn child(event_loop: &EventLoop, ended: Sender<String>) -> Result<(), Box<dyn StdError>> {
     let mut child = Command::new("echo").arg("from a child").stdout(Stdio::piped()).spawn()?;
-    let output = child.stdout.take().ok_or("asked for a pipe")?;
+    let output = child.stdout.take().ok_or("the child has no stdout pipe")?;
     let printer = Printer { name: "child", ended };
     event_loop.register_foreign(foreign(output), Interest::READABLE, printer).join()?;
     child.wait()?;
@@ -102,7 +102,7 @@ fn timer(event_loop: &EventLoop, ended: Sender<String>) -> Result<(), Box<dyn St
         left -= 1;
         if left == 0 {
             context.unregister();
-            let _ = ended.send("timer: three ticks were enough".to_owned());
+            let _ = ended.send("timer: unregistered after three ticks".to_owned());
         }
         Ok(())
     });

@@ -58,7 +58,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         })
         .bind_on_each_loop(("127.0.0.1", port))
         .join()?;
-    println!("listening on {}", servers.local_address().ok_or("they are bound")?);
+    println!("listening on {}", servers.local_address().ok_or("the servers are not bound")?);
     servers.closed().join()?;
     Ok(())
 }

@@ -75,23 +75,26 @@ fn main() -> Result<(), Box<dyn Error>> {
     let group = EventLoopGroup::builder(Auto).name("time").threads(1).build()?;
     match args.next().unwrap_or_else(|| "7037".into()).as_str() {
         "--ask" => {
-            let whom = args.next().unwrap_or_else(|| "localhost:7037".into());
-            let (tell, told) = channel();
-            let ask = Bootstrap::new(&group, Udp).initialiser(move |edit| {
-                edit.add_last("ask", In(TimeClient(tell.clone())))?;
+            let server = args.next().unwrap_or_else(|| "localhost:7037".into());
+            let (sender, reply) = channel();
+            let client = Bootstrap::new(&group, Udp).initialiser(move |edit| {
+                edit.add_last("ask", In(TimeClient(sender.clone())))?;
                 Ok(())
             });
-            ask.connect(whom).join()?;
-            drop(ask); // Drops its sender, so that `recv` fails when the client gives up.
-            println!("{} seconds since 1900", told.recv().map_err(|_| "no reply from the server")?);
+            client.connect(server).join()?;
+            drop(client); // Drops its sender, so that `recv` fails when the client gives up.
+            println!(
+                "{} seconds since 1900",
+                reply.recv().map_err(|_| "no reply from the server")?
+            );
         }
         port => {
             let port: u16 = port.parse().map_err(|_| format!("{port} is not a port number"))?;
-            let tell = Bootstrap::new(&group, Udp).initialiser(|edit| {
-                edit.add_last("tell", In(TimeServer))?;
+            let server = Bootstrap::new(&group, Udp).initialiser(|edit| {
+                edit.add_last("time", In(TimeServer))?;
                 Ok(())
             });
-            let server = tell.bind(("127.0.0.1", port)).join()?;
+            let server = server.bind(("127.0.0.1", port)).join()?;
             println!("listening on {}", server.local_address().ok_or("the server is not bound")?);
             server.closed().join()?;
         }

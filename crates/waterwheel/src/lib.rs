@@ -13,10 +13,10 @@
 //! | options | [`ChannelOptions`](channel::ChannelOptions), [`SocketOption`](channel::driver::SocketOption) |
 //! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
-//! | a limit of connections | [`ConnectionLimit`](channel::ConnectionLimit) |
+//! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
-//! | finding work that holds a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
+//! | finding handlers that block a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
 //! | programs to read | [`examples`] |

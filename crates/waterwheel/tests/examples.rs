@@ -1,4 +1,4 @@
-//! The examples, run as programs and talked to as anybody would.
+//! Runs the examples as programs, and talks to them over sockets.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,12 +15,12 @@ use waterwheel_testkit::temp_file::TempFile;
 #[path = "support/program.rs"]
 mod program;
 
-use program::{PATIENCE, Program, path_of};
+use program::{Program, WAIT_LIMIT, path_of};
 
 fn accept(listener: &TcpListener) -> TcpStream {
     let (stream, _) = listener.accept().unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    stream.set_write_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
+    stream.set_write_timeout(Some(WAIT_LIMIT)).unwrap();
     stream
 }
 
@@ -36,29 +36,30 @@ fn read_all(stream: &mut TcpStream) -> Vec<u8> {
     bytes
 }
 
-/// Somebody at a terminal.
-struct Guest {
+/// A client that sends and receives lines.
+struct LineClient {
     stream: BufReader<TcpStream>,
 }
 
-impl Guest {
+impl LineClient {
     fn new(program: &Program) -> Self {
         Self { stream: BufReader::new(program.connect()) }
     }
 
-    fn named(program: &Program, name: &str) -> Self {
-        let mut guest = Self::new(program);
-        assert_eq!(guest.hears(), "What is your name?");
-        guest.says(name);
-        assert_eq!(guest.hears(), format!("Hello {name}."));
-        guest
+    /// Connects to the chat server, and gives a name.
+    fn with_name(program: &Program, name: &str) -> Self {
+        let mut client = Self::new(program);
+        assert_eq!(client.receive(), "What is your name?");
+        client.send(name);
+        assert_eq!(client.receive(), format!("Hello {name}."));
+        client
     }
 
-    fn says(&mut self, line: &str) {
+    fn send(&mut self, line: &str) {
         self.stream.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn hears(&mut self) -> String {
+    fn receive(&mut self) -> String {
         let mut line = String::new();
         self.stream.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
@@ -66,7 +67,7 @@ impl Guest {
 }
 
 #[test]
-fn c12_echo_sends_back_what_it_gets() {
+fn c12_echo_returns_the_received_bytes() {
     let runs: [&[&dyn fmt::Display]; 3] = [&[&0], &[&"--threads", &2, &0], &[&"--spin", &0]];
     for args in runs {
         let echo = Program::start("echo", args);
@@ -81,20 +82,20 @@ fn c12_echo_sends_back_what_it_gets() {
     }
 }
 
-/// Sends so many bytes, and reads none. Whether all of them could be sent.
-fn pour(mut peer: impl Write, bytes: usize) -> bool {
+/// Sends this many bytes and reads none. Returns true if all of them were sent.
+fn send_without_reading(mut peer: impl Write, bytes: usize) -> bool {
     let block = vec![b'x'; 1 << 20];
     (0..bytes / block.len()).all(|_| peer.write_all(&block).is_ok())
 }
 
-/// How long a send waits before it counts as stuck. One that was only slow changes nothing: the server then
-/// has been sent less.
-const STUCK: Option<Duration> = Some(Duration::from_secs(1));
+/// Time after which a blocked send counts as stuck. A send that was only slow does not falsify the test: the server
+/// was then sent less.
+const SEND_TIMEOUT: Option<Duration> = Some(Duration::from_secs(1));
 
 #[test]
-fn k14_echo_servers_hold_little_for_a_client_that_sends_300_mb_and_never_reads() {
-    const MUCH: usize = 300_000_000;
-    const FLAT: usize = 24 * 1024;
+fn k14_echo_servers_bound_memory_for_a_client_that_sends_300_mb_and_never_reads() {
+    const TOTAL: usize = 300_000_000;
+    const MAX_KIB: usize = 24 * 1024;
     let runs: [(&str, &[&dyn fmt::Display]); 4] = [
         ("echo", &[&0]),
         ("echo", &[&"--threads", &2, &0]),
@@ -104,37 +105,37 @@ fn k14_echo_servers_hold_little_for_a_client_that_sends_300_mb_and_never_reads()
     for (name, args) in runs {
         let echo = Program::start(name, args);
         let client = echo.connect();
-        client.set_write_timeout(STUCK).unwrap();
-        let all = pour(&client, MUCH);
+        client.set_write_timeout(SEND_TIMEOUT).unwrap();
+        let is_all_sent = send_without_reading(&client, TOTAL);
         let peak = echo.peak_memory();
-        assert!(peak < FLAT, "{name} has had {peak} KiB");
-        assert!(!all, "{name} has no room for {MUCH} bytes");
+        assert!(peak < MAX_KIB, "peak memory of {name}: {peak} KiB");
+        assert!(!is_all_sent, "{name} took all {TOTAL} bytes");
     }
     let path = std::env::temp_dir().join(format!("waterwheel-flood-{}", std::process::id()));
     let echo = Program::start("unix_echo", &[&path.display()]);
     let client = UnixStream::connect(&path).unwrap();
-    client.set_write_timeout(STUCK).unwrap();
-    assert!(!pour(&client, MUCH));
+    client.set_write_timeout(SEND_TIMEOUT).unwrap();
+    assert!(!send_without_reading(&client, TOTAL));
     let peak = echo.peak_memory();
-    assert!(peak < FLAT, "unix_echo has had {peak} KiB");
+    assert!(peak < MAX_KIB, "peak memory of unix_echo: {peak} KiB");
 }
 
 #[test]
-fn c13_unix_echo_knows_who_talks_to_it_and_takes_its_file_along() {
+fn c13_unix_echo_prints_peer_credentials_and_removes_its_socket_file() {
     let name = format!("waterwheel-unix-echo-{}", std::process::id());
     let path = std::env::temp_dir().join(name);
     let mut program = Program::start("unix_echo", &[&path.display()]);
-    assert_eq!(program.place, format!("unix:{}", path.display()));
+    assert_eq!(program.listen_address, format!("unix:{}", path.display()));
     let mut peer = UnixStream::connect(&path).unwrap();
-    peer.set_read_timeout(Some(PATIENCE)).unwrap();
+    peer.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     peer.write_all(b"hello").unwrap();
     let mut answer = [0; 5];
     peer.read_exact(&mut answer).unwrap();
     assert_eq!(&answer, b"hello");
     let mut line = String::new();
-    program.said.read_line(&mut line).unwrap();
-    let us = format!("connected: process {} of user ", std::process::id());
-    assert!(line.starts_with(&us), "{line}");
+    program.stdout.read_line(&mut line).unwrap();
+    let expected = format!("connected: process {} of user ", std::process::id());
+    assert!(line.starts_with(&expected), "{line}");
     drop(peer);
     kill_process(Pid::from_child(&program.child), Signal::TERM).unwrap();
     assert!(program.child.wait().unwrap().success());
@@ -142,7 +143,7 @@ fn c13_unix_echo_knows_who_talks_to_it_and_takes_its_file_along() {
 }
 
 #[test]
-fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
+fn l13_blocking_echo_has_a_thread_per_client_and_closes_clients_beyond_the_limit() {
     let mut echo = Program::start("blocking_echo", &[&"--max", &2, &0]);
     let mut clients = [echo.connect(), echo.connect()];
     let mut served = Vec::new();
@@ -150,7 +151,7 @@ fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
         client.write_all(b"hello").unwrap();
         assert_eq!(read(client, 5), b"hello");
         let mut line = String::new();
-        echo.said.read_line(&mut line).unwrap();
+        echo.stdout.read_line(&mut line).unwrap();
         served.push(line.trim_end().rsplit_once(' ').unwrap().1.to_owned());
     }
     assert_ne!(served[0], served[1]);
@@ -160,76 +161,78 @@ fn l13_blocking_echo_has_a_thread_for_each_and_closes_who_comes_too_late() {
 #[test]
 fn c12_reuseport_echo_serves_on_every_loop() {
     let echo = Program::start("reuseport_echo", &[&0, &3]);
-    let mut clients: Vec<_> = (0..64).map(|_| Guest::new(&echo)).collect();
+    let mut clients: Vec<_> = (0..64).map(|_| LineClient::new(&echo)).collect();
     let mut threads = BTreeSet::new();
     for client in &mut clients {
-        let greeting = client.hears();
+        let greeting = client.receive();
         threads.extend(greeting.split_once(" serves you").map(|(thread, _)| thread.to_owned()));
-        client.says("hello");
-        assert_eq!(client.hears(), "hello");
+        client.send("hello");
+        assert_eq!(client.receive(), "hello");
     }
     assert!(threads.len() > 1, "{threads:?}");
 }
 
 #[test]
-fn c12_discard_says_how_much_it_has_thrown_away() {
+fn c12_discard_prints_its_throughput() {
     let mut discard = Program::start("discard", &[&0]);
     let mut client = discard.connect();
     client.write_all(&vec![0; 1_000_000]).unwrap();
     client.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_all(&mut client), b"", "it answers nothing");
+    assert_eq!(read_all(&mut client), b"", "discard sends nothing");
     let mut line = String::new();
-    while !line.starts_with("1000000 bytes in all, ") {
+    while !line.starts_with("1000000 bytes in total, ") {
         line.clear();
-        assert!(discard.said.read_line(&mut line).unwrap() > 0, "it has ended");
+        assert!(discard.stdout.read_line(&mut line).unwrap() > 0, "discard ended early");
     }
     assert!(line.trim_end().ends_with(" MB/s"), "{line}");
 }
 
 #[test]
-fn c15_chat_passes_lines_to_all_others() {
+fn c15_chat_sends_lines_to_all_other_clients() {
     let chat = Program::start("chat", &[&0]);
-    let mut ann = Guest::named(&chat, "ann");
-    let mut bob = Guest::named(&chat, "bob");
-    assert_eq!(ann.hears(), "* bob is here");
-    // Enough of them that there are several on every loop.
-    let mut others: Vec<Guest> = (0..20).map(|n| Guest::named(&chat, &format!("n{n}"))).collect();
+    let mut ann = LineClient::with_name(&chat, "ann");
+    let mut bob = LineClient::with_name(&chat, "bob");
+    assert_eq!(ann.receive(), "* bob is here");
+    // Enough clients for several on every loop.
+    let mut others: Vec<LineClient> =
+        (0..20).map(|n| LineClient::with_name(&chat, &format!("n{n}"))).collect();
     for _ in 0..20 {
-        assert!(ann.hears().ends_with("is here") && bob.hears().ends_with("is here"));
+        assert!(ann.receive().ends_with("is here") && bob.receive().ends_with("is here"));
     }
-    ann.says("hello");
-    assert_eq!(bob.hears(), "ann: hello");
-    assert!(others.iter_mut().all(|guest| loop {
-        match guest.hears().as_str() {
+    ann.send("hello");
+    assert_eq!(bob.receive(), "ann: hello");
+    assert!(others.iter_mut().all(|client| loop {
+        match client.receive().as_str() {
             "ann: hello" => break true,
             line if line.ends_with("is here") => {}
             _ => break false,
         }
     }));
-    bob.says(&"x".repeat(5000));
-    assert!(bob.hears().starts_with("! "), "it is too long");
-    bob.says("/quit");
-    assert_eq!(ann.hears(), "* bob has gone", "ann does not hear what she says herself");
-    assert_eq!(bob.hears(), "", "the end");
+    bob.send(&"x".repeat(5000));
+    assert!(bob.receive().starts_with("! "), "a line that is too long is answered with an error");
+    bob.send("/quit");
+    assert_eq!(ann.receive(), "* bob has gone", "a client does not receive its own lines");
+    assert_eq!(bob.receive(), "", "the connection is closed");
 }
 
 #[test]
-fn c07_chat_goes_on_when_somebody_does_not_listen() {
+fn c07_chat_memory_is_bounded_while_a_client_does_not_read() {
     let chat = Program::start("chat", &[&0]);
-    let _deaf = Guest::named(&chat, "deaf");
-    let (mut ann, mut bob) = (Guest::named(&chat, "ann"), Guest::named(&chat, "bob"));
-    assert_eq!(ann.hears(), "* bob is here");
+    let _never_reads = LineClient::with_name(&chat, "carl");
+    let (mut ann, mut bob) =
+        (LineClient::with_name(&chat, "ann"), LineClient::with_name(&chat, "bob"));
+    assert_eq!(ann.receive(), "* bob is here");
     let before = chat.memory();
     let line = "x".repeat(1000);
     for _ in 0..20_000 {
-        ann.says(&line);
-        assert!(bob.hears().len() == 1005);
+        ann.send(&line);
+        assert!(bob.receive().len() == 1005);
     }
     let grown = chat.memory().saturating_sub(before);
-    assert!(grown < 10_000, "20 MB were said, and it grew by {grown} KiB");
+    assert!(grown < 10_000, "the server grew by {grown} KiB while 20 MB were sent");
 }
 
-/// A proxy, and what is behind it.
+/// Starts the proxy example in front of a listener, and returns both.
 fn proxy() -> (Program, TcpListener) {
     let target = TcpListener::bind("127.0.0.1:0").unwrap();
     let proxy = Program::start("proxy", &[&"127.0.0.1:0", &target.local_addr().unwrap()]);
@@ -237,56 +240,59 @@ fn proxy() -> (Program, TcpListener) {
 }
 
 #[test]
-fn c10_proxy_passes_both_directions_and_their_ends() {
+fn c10_proxy_forwards_both_directions_and_half_closes() {
     let (proxy, target) = proxy();
     let mut client = proxy.connect();
     let mut server = accept(&target);
     client.write_all(b"request").unwrap();
     assert_eq!(read(&mut server, 7), b"request");
     client.shutdown(Shutdown::Write).unwrap();
-    assert_eq!(read_all(&mut server), b"", "the end is passed on");
+    assert_eq!(read_all(&mut server), b"", "the half-close is forwarded");
     server.write_all(b"answer").unwrap();
-    assert_eq!(read(&mut client, 6), b"answer", "the other direction is open");
+    assert_eq!(read(&mut client, 6), b"answer", "the other direction stays open");
     drop(server);
     assert_eq!(read_all(&mut client), b"");
 }
 
 #[test]
-fn c05_proxy_delivers_what_was_on_its_way_when_a_side_goes() {
+fn c05_proxy_delivers_pending_bytes_after_one_side_closes() {
     let (proxy, target) = proxy();
     let mut client = proxy.connect();
     let mut server = accept(&target);
     let text = vec![7; 4_000_000];
     let wrote = std::thread::spawn({
         let text = text.clone();
-        move || server.write_all(&text).unwrap() // Then it is closed.
+        move || server.write_all(&text).unwrap() // Then the thread drops the socket, which closes it.
     });
     assert!(read_all(&mut client) == text);
     wrote.join().unwrap();
 }
 
 #[test]
-fn c12_proxy_closes_a_client_whose_target_is_gone() {
+fn c12_proxy_closes_a_client_when_the_target_refuses() {
     let (proxy, target) = proxy();
     drop(target);
     assert_eq!(read_all(&mut proxy.connect()), b"");
-    assert_eq!(read_all(&mut proxy.connect()), b"", "and goes on");
+    assert_eq!(read_all(&mut proxy.connect()), b"", "the proxy keeps serving");
 }
 
 #[test]
-fn k14_proxy_passes_one_direction_on_while_nobody_reads_the_other() {
+fn k14_proxy_forwards_one_direction_while_the_other_is_not_read() {
     let (proxy, target) = proxy();
     let mut client = proxy.connect();
     let mut server = accept(&target);
-    server.set_write_timeout(STUCK).unwrap();
-    assert!(!pour(&server, 300_000_000), "nobody reads it");
+    server.set_write_timeout(SEND_TIMEOUT).unwrap();
+    assert!(
+        !send_without_reading(&server, 300_000_000),
+        "the proxy took everything although the client does not read"
+    );
     client.write_all(b"hello").unwrap();
     assert_eq!(read(&mut server, 5), b"hello");
 }
 
 #[test]
-fn c07_proxy_lets_a_slow_reader_slow_its_writer_down() {
-    const MUCH: usize = 200_000_000;
+fn c07_proxy_applies_back_pressure_from_a_slow_reader_to_its_writer() {
+    const TOTAL: usize = 200_000_000;
     // To the server and to the client: back-pressure goes both ways.
     for to_server in [true, false] {
         let (proxy, target) = proxy();
@@ -295,39 +301,39 @@ fn c07_proxy_lets_a_slow_reader_slow_its_writer_down() {
         let (writer, mut reader) = if to_server { (client, server) } else { (server, client) };
         let before = proxy.memory();
         let (wrote, writes) = mpsc::channel();
-        let writing = std::thread::spawn(move || flood(writer, MUCH, &wrote));
-        let stuck = settled(&writes);
-        assert!(stuck < MUCH / 4, "{stuck} bytes were taken that nobody reads");
+        let writing = std::thread::spawn(move || write_all_of(writer, TOTAL, &wrote));
+        let stuck = wait_until_stuck(&writes);
+        assert!(stuck < TOTAL / 4, "{stuck} bytes were taken while the other side reads none");
         let grown = proxy.memory().saturating_sub(before);
-        assert!(grown < 10_000, "it grew by {grown} KiB");
-        // Read slowly at first, then all of it: nothing is lost.
+        assert!(grown < 10_000, "the proxy grew by {grown} KiB");
+        // Nothing is lost when the other side reads.
         let mut read = 0;
         let mut buffer = vec![0; 1 << 16];
-        let mut most = 0;
-        while read < MUCH {
+        let mut max_growth = 0;
+        while read < TOTAL {
             let n = reader.read(&mut buffer).unwrap();
             assert!(n > 0 && buffer[..n].iter().all(|byte| *byte == 7), "after {read} bytes");
             read += n;
-            most = most.max(proxy.memory().saturating_sub(before));
+            max_growth = max_growth.max(proxy.memory().saturating_sub(before));
         }
-        assert!(most < 10_000, "it grew by {most} KiB");
+        assert!(max_growth < 10_000, "the proxy grew by {max_growth} KiB");
         writing.join().unwrap();
     }
 }
 
-/// Writes so much, and tells how much it was so far.
-fn flood(mut writer: TcpStream, much: usize, wrote: &mpsc::Sender<usize>) {
+/// Writes `total` bytes, and sends the number written so far after each write.
+fn write_all_of(mut writer: TcpStream, total: usize, wrote: &mpsc::Sender<usize>) {
     let block = vec![7; 1 << 16];
     let mut written = 0;
-    while written < much {
-        let n = writer.write(&block[..block.len().min(much - written)]).unwrap();
+    while written < total {
+        let n = writer.write(&block[..block.len().min(total - written)]).unwrap();
         written += n;
         let _ = wrote.send(written);
     }
 }
 
-/// How much was written when nothing more goes.
-fn settled(writes: &Receiver<usize>) -> usize {
+/// Waits until no write has succeeded for half a second, and returns the number of bytes written.
+fn wait_until_stuck(writes: &Receiver<usize>) -> usize {
     let quiet = Duration::from_millis(500);
     let mut written = 0;
     while let Ok(more) = writes.recv_timeout(quiet) {
@@ -346,23 +352,23 @@ fn c07_file_server_sends_the_file_and_closes() {
 }
 
 #[test]
-fn c13_time_tells_and_asks_the_time() {
+fn c13_time_answers_datagrams_and_asks_a_server() {
     let server = Program::start("time", &[&0]);
-    let ask = |whom: SocketAddr| {
-        let asked = Command::new(path_of("time")).arg("--ask").arg(whom.to_string()).output();
-        asked.unwrap()
+    let ask = |server: SocketAddr| {
+        let output = Command::new(path_of("time")).arg("--ask").arg(server.to_string()).output();
+        output.unwrap()
     };
     let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().as_secs() as u32;
     let answer = String::from_utf8(ask(server.address()).stdout).unwrap();
     let seconds =
         answer.trim().strip_suffix(" seconds since 1900").unwrap().parse::<u32>().unwrap();
     assert!(seconds.wrapping_sub(now.wrapping_add(2_208_988_800)) < 60, "{seconds} at {now}");
-    // Somebody whom nobody understands gets an answer too.
+    // Any datagram is answered with the time.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
     socket.send_to(b"what time is it?", server.address()).unwrap();
     assert_eq!(socket.recv(&mut [0; 100]).unwrap(), 4);
-    let nobody = ask(socket.local_addr().unwrap());
-    assert!(!nobody.status.success());
-    assert!(String::from_utf8_lossy(&nobody.stderr).contains("no reply from the server"));
+    let unanswered = ask(socket.local_addr().unwrap());
+    assert!(!unanswered.status.success());
+    assert!(String::from_utf8_lossy(&unanswered.stderr).contains("no reply from the server"));
 }

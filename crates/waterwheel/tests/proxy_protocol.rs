@@ -1,6 +1,6 @@
-//! The PROXY protocol from those who send it: curl (version 1), HAProxy (both versions).
+//! PROXY headers sent by other programs: curl (version 1) and HAProxy (both versions).
 //!
-//! A test whose program is not installed says so and passes: `scripts/test` installs them.
+//! A test whose program is not installed prints that and passes: `scripts/test` installs them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -19,20 +19,20 @@ use waterwheel::net::{Auto, Tcp};
 #[path = "support/program.rs"]
 mod program;
 
-use program::{PATIENCE, connect};
+use program::{WAIT_LIMIT, connect};
 
-/// Answers a request of HTTP with the address of whoever sent it, and what else the proxy said.
-struct WhoAmI {
-    said: Vec<ProxyTlv>,
+/// Answers an HTTP request with the peer's address and the other fields of the PROXY header.
+struct PeerInfo {
+    tlvs: Vec<ProxyTlv>,
     is_local: bool,
 }
 
-impl InboundHandler for WhoAmI {
+impl InboundHandler for PeerInfo {
     type In = Bytes;
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if let Some(header) = event.get::<ProxyHeader>() {
-            (self.said, self.is_local) = (header.tlvs.clone(), header.is_local);
+            (self.tlvs, self.is_local) = (header.tlvs.clone(), header.is_local);
         } else {
             ctx.fire_user_event(event);
         }
@@ -41,13 +41,13 @@ impl InboundHandler for WhoAmI {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Bytes) -> HandlerResult {
         let peer = ctx.channel().peer_address().map(|peer| peer.to_string()).unwrap_or_default();
-        let said: String = self
-            .said
+        let tlvs: String = self
+            .tlvs
             .iter()
             .map(|tlv| format!(" {:#x}={}", tlv.kind, tlv.value.escape_ascii()))
             .collect();
         let local = if self.is_local { " local" } else { "" };
-        let body = format!("{peer}{local}{said}\n");
+        let body = format!("{peer}{local}{tlvs}\n");
         let head = format!("HTTP/1.0 200 OK\r\nContent-Length: {}\r\n\r\n", body.len());
         ctx.write_and_flush(Bytes::from(head + &body));
         ctx.close();
@@ -55,14 +55,14 @@ impl InboundHandler for WhoAmI {
     }
 }
 
-/// A server behind a proxy at the loopback.
+/// Binds a server that trusts PROXY headers from the loopback.
 fn serve(group: &EventLoopGroup) -> (Channel, SocketAddr) {
     let trusted =
         |peer: Option<&Address>| peer.and_then(Address::ip).is_some_and(|ip| ip.is_loopback());
     let server = ServerBootstrap::new(group, Tcp)
         .child_initialiser(move |edit| {
             edit.add_last("proxy", ProxyServer::new(trusted))?;
-            edit.add_last("who", In(WhoAmI { said: Vec::new(), is_local: false }))?;
+            edit.add_last("peer info", In(PeerInfo { tlvs: Vec::new(), is_local: false }))?;
             Ok(())
         })
         .bind("127.0.0.1:0")
@@ -73,7 +73,7 @@ fn serve(group: &EventLoopGroup) -> (Channel, SocketAddr) {
 }
 
 #[test]
-fn k04_curl_tells_whose_connection_it_is() {
+fn k04_a_server_uses_the_client_address_sent_by_curl() {
     let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
     let (_server, address) = serve(&group);
     let mut command = Command::new("curl");
@@ -83,20 +83,21 @@ fn k04_curl_tells_whose_connection_it_is() {
         Ok(output) => output,
         Err(error) => return println!("not tested: curl: {error}"),
     };
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{said} {:?}", output.stderr);
-    let (told, local) = said.split_once('\n').unwrap();
-    assert_eq!(told, local, "the address that curl connected from");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{text} {:?}", output.stderr);
+    let (answered, local) = text.split_once('\n').unwrap();
+    assert_eq!(answered, local, "left: address in the answer, right: curl's own address");
 }
 
-/// HAProxy before a server; ended with its test.
+/// A running HAProxy in front of a server; dropping the value kills it.
 struct HaProxy {
     child: Child,
     address: SocketAddr,
 }
 
 impl HaProxy {
-    /// Starts one that sends this version. It is given its listening socket: no port is chosen twice.
+    /// Starts HAProxy with these options for sending headers. It inherits its listening socket, so that no other process
+    /// can take the port.
     fn start(server: SocketAddr, send: &str) -> Option<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -131,27 +132,27 @@ impl Drop for HaProxy {
 }
 
 #[test]
-fn k04_haproxy_tells_whose_connection_it_is() {
+fn k04_a_server_uses_the_client_address_sent_by_haproxy() {
     let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
     let (_server, address) = serve(&group);
     for send in ["send-proxy", "send-proxy-v2", "send-proxy-v2 proxy-v2-options crc32c,unique-id"] {
         let Some(proxy) = HaProxy::start(address, send) else { return };
-        // The socket listens already: a connection waits until HAProxy accepts it.
+        // The socket listens already: the connection waits in the backlog until HAProxy accepts it.
         let mut client = connect(proxy.address);
         client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
         let mut answer = String::new();
         client.read_to_string(&mut answer).unwrap();
-        let told = answer.lines().last().unwrap_or_default();
+        let answered = answer.lines().last().unwrap_or_default();
         let client = client.local_addr().unwrap().to_string();
-        assert_eq!(told.split(' ').next(), Some(client.as_str()), "{send}: {answer:?}");
+        assert_eq!(answered.split(' ').next(), Some(client.as_str()), "{send}: {answer:?}");
     }
 }
 
 #[test]
-fn k04_a_client_sends_a_header_that_a_server_takes() {
-    struct Say(ProxyHeader, std::sync::mpsc::Sender<Bytes>);
+fn k04_a_server_accepts_a_header_sent_by_a_client() {
+    struct SendHeader(ProxyHeader, std::sync::mpsc::Sender<Bytes>);
 
-    impl InboundHandler for Say {
+    impl InboundHandler for SendHeader {
         type In = Bytes;
 
         fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -173,7 +174,7 @@ fn k04_a_client_sends_a_header_that_a_server_takes() {
     let header = ProxyHeader::tcp(source, "192.0.2.1:443".parse().unwrap());
     let alpn = ProxyTlv { kind: ProxyTlv::ALPN, value: "h2".into() };
     let with_tlv = ProxyHeader { tlvs: vec![alpn], ..header.clone() };
-    for (encoder, header, told) in [
+    for (encoder, header, expected) in [
         (ProxyEncoder::V1, header, "\n203.0.113.7:51000\n"),
         (ProxyEncoder::V2, with_tlv, "\n203.0.113.7:51000 0x1=h2\n"),
         (ProxyEncoder::V2, ProxyHeader::local(), " local\n"),
@@ -182,13 +183,13 @@ fn k04_a_client_sends_a_header_that_a_server_takes() {
         Bootstrap::new(&group, Tcp)
             .initialiser(move |edit| {
                 edit.add_last("proxy", Encode::new(encoder))?;
-                edit.add_last("say", In(Say(header.clone(), sender.clone())))?;
+                edit.add_last("send", In(SendHeader(header.clone(), sender.clone())))?;
                 Ok(())
             })
             .connect(address)
             .join()
             .unwrap();
-        let answer = answers.recv_timeout(PATIENCE).unwrap();
-        assert!(answer.ends_with(told.as_bytes()), "{answer:?}");
+        let answer = answers.recv_timeout(WAIT_LIMIT).unwrap();
+        assert!(answer.ends_with(expected.as_bytes()), "{answer:?}");
     }
 }

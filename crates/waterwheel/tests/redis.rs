@@ -1,6 +1,6 @@
-//! RESP against what else speaks it: redis-cli, redis-benchmark and redis-py as clients, redis-server as a server.
+//! RESP against other implementations: redis-cli, redis-benchmark and redis-py as clients, redis-server as a server.
 //!
-//! A test whose program is not installed says so and passes: `scripts/test` installs them.
+//! A test whose program is not installed prints that and passes: `scripts/test` installs them.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use waterwheel::net::{Auto, Unix};
 #[path = "support/program.rs"]
 mod program;
 
-use program::{PATIENCE, Program};
+use program::{Program, WAIT_LIMIT};
 
-/// Returns what a program says to these lines, or `None` if it is not installed.
-fn talk(program: &str, args: &[&str], input: &str) -> Option<String> {
+/// Runs a program with this standard input, and returns its output, or `None` if it is not installed.
+fn run_program(program: &str, args: &[&str], input: &str) -> Option<String> {
     let mut command = Command::new(program);
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = match command.spawn() {
@@ -33,9 +33,9 @@ fn talk(program: &str, args: &[&str], input: &str) -> Option<String> {
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    assert!(output.status.success(), "{program} {args:?}: {said}");
-    Some(said)
+    let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    assert!(output.status.success(), "{program} {args:?}: {text}");
+    Some(text)
 }
 
 #[test]
@@ -53,16 +53,17 @@ fn k03_redis_cli_is_served_in_both_versions() {
              (error) ERR unknown command or wrong number of arguments\n";
     for version in ["-2", "-3"] {
         let args = ["-p", &port, version, "--no-raw"];
-        let Some(said) = talk("redis-cli", &args, &script) else { return };
-        assert_eq!(said.replace(&long, "LONG"), expected, "{version}");
-        talk("redis-cli", &["-p", &port, "DEL", "n"], "");
+        let Some(output) = run_program("redis-cli", &args, &script) else { return };
+        assert_eq!(output.replace(&long, "LONG"), expected, "{version}");
+        run_program("redis-cli", &["-p", &port, "DEL", "n"], "");
     }
-    let said = talk("redis-cli", &["-p", &port, "-3", "--no-raw", "CONFIG", "GET", "save"], "");
-    assert_eq!(said.unwrap(), "1# \"save\" => \"\"\n", "a map");
+    let output =
+        run_program("redis-cli", &["-p", &port, "-3", "--no-raw", "CONFIG", "GET", "save"], "");
+    assert_eq!(output.unwrap(), "1# \"save\" => \"\"\n", "RESP3 answers with a map");
 }
 
 #[test]
-fn k03_what_is_no_resp_is_answered_with_an_error_and_a_close() {
+fn k03_invalid_resp_is_answered_with_an_error_and_a_close() {
     let redis = Program::start("redis", &[&0]);
     for (sent, answer) in [
         ("*1\r\n+PING\r\n", "an argument of a command begins with '+' instead of '$'"),
@@ -74,19 +75,19 @@ fn k03_what_is_no_resp_is_answered_with_an_error_and_a_close() {
     ] {
         let mut client = redis.connect();
         client.write_all(sent.as_bytes()).unwrap();
-        let mut said = String::new();
-        client.read_to_string(&mut said).unwrap();
-        let said = said.strip_prefix("+PONG\r\n").unwrap_or(&said);
-        assert_eq!(said, format!("-ERR Protocol error: RESP: {answer}\r\n"));
+        let mut received = String::new();
+        client.read_to_string(&mut received).unwrap();
+        let received = received.strip_prefix("+PONG\r\n").unwrap_or(&received);
+        assert_eq!(received, format!("-ERR Protocol error: RESP: {answer}\r\n"));
     }
 }
 
-/// redis-py, of the system's Python: Debian has it as python3-redis.
+/// Uses redis-py of the system's Python: the Debian package python3-redis.
 #[test]
 fn k03_a_client_library_is_served() {
     const PYTHON: &str = "/usr/bin/python3";
-    let there = Command::new(PYTHON).args(["-c", "import redis"]).stderr(Stdio::null()).status();
-    if !there.is_ok_and(|status| status.success()) {
+    let found = Command::new(PYTHON).args(["-c", "import redis"]).stderr(Stdio::null()).status();
+    if !found.is_ok_and(|status| status.success()) {
         return println!("not tested: {PYTHON} has no module redis");
     }
     let redis = Program::start("redis", &[&0]);
@@ -105,13 +106,13 @@ try:
 except redis.ResponseError as error:
     print(error)
 "#;
-    let said = talk(PYTHON, &["-", &port], script).unwrap();
+    let output = run_program(PYTHON, &["-", &port], script).unwrap();
     let error = "unknown command or wrong number of arguments";
-    assert_eq!(said, format!("True True True None\nTrue\n{error}\n"));
+    assert_eq!(output, format!("True True True None\nTrue\n{error}\n"));
 }
 
 #[test]
-fn k03_redis_benchmark_is_content() {
+fn k03_redis_benchmark_completes_without_errors() {
     let redis = Program::start("redis", &[&0]);
     let port = redis.address().port().to_string();
     for pipelined in ["1", "16"] {
@@ -120,30 +121,30 @@ fn k03_redis_benchmark_is_content() {
             "-p", &port, "-c", "20", "-n", "5000", "-P", pipelined, "-d", "700", "-t", tests,
             "--csv",
         ];
-        let Some(said) = talk("redis-benchmark", &args, "") else { return };
-        let lines: Vec<_> = said.lines().collect();
-        assert_eq!(lines.len(), 1 + 5, "a head, and a line for each: {said}");
+        let Some(output) = run_program("redis-benchmark", &args, "") else { return };
+        let lines: Vec<_> = output.lines().collect();
+        assert_eq!(lines.len(), 1 + 5, "a header, and a line for each benchmark: {output}");
     }
 }
 
-/// A redis-server that is ended with its test, at a socket in a directory of its own.
-struct Server {
+/// A running redis-server at a Unix socket in a directory of its own; dropping the value kills it.
+struct RedisServer {
     child: Child,
     directory: PathBuf,
 }
 
-impl Server {
-    /// Starts one; `None` if there is none.
+impl RedisServer {
+    /// Starts a server, or returns `None` if redis-server is not installed.
     fn start() -> Option<Self> {
         let directory =
             std::env::temp_dir().join(format!("waterwheel-redis-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--enable-debug-command", "yes"]);
-        command.arg("--unixsocket").arg(directory.join("door")).arg("--dir").arg(&directory);
+        command.arg("--unixsocket").arg(directory.join("redis.sock")).arg("--dir").arg(&directory);
         match command.stdout(Stdio::piped()).spawn() {
             Ok(mut child) => {
-                wait_for("ready to accept connections", child.stdout.take().unwrap());
+                wait_for_output("ready to accept connections", child.stdout.take().unwrap());
                 Some(Self { child, directory })
             }
             Err(error) => {
@@ -154,11 +155,11 @@ impl Server {
     }
 
     fn address(&self) -> Address {
-        Address::Unix(UnixAddress::path(self.directory.join("door")))
+        Address::Unix(UnixAddress::path(self.directory.join("redis.sock")))
     }
 }
 
-impl Drop for Server {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -166,15 +167,15 @@ impl Drop for Server {
     }
 }
 
-/// Waits until a program says this; what it says afterwards is read by a thread, so that it never waits.
-fn wait_for(words: &str, mut said: impl Read + Send + 'static) {
+/// Waits until a program prints this text. A thread reads the later output, so that the program never blocks on it.
+fn wait_for_output(text: &str, mut stdout: impl Read + Send + 'static) {
     let mut all = Vec::new();
     let mut byte = [0];
-    while !String::from_utf8_lossy(&all).contains(words) {
-        assert_eq!(said.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&all));
+    while !String::from_utf8_lossy(&all).contains(text) {
+        assert_eq!(stdout.read(&mut byte).unwrap(), 1, "{}", String::from_utf8_lossy(&all));
         all.push(byte[0]);
     }
-    std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
+    std::thread::spawn(move || std::io::copy(&mut stdout, &mut std::io::sink()));
 }
 
 struct Answers(Sender<Result<RespValue, Error>>);
@@ -218,7 +219,7 @@ impl Client {
     }
 
     fn answer(&self) -> RespValue {
-        self.answers.recv_timeout(PATIENCE).unwrap().unwrap()
+        self.answers.recv_timeout(WAIT_LIMIT).unwrap().unwrap()
     }
 
     fn ask(&self, words: &[&str]) -> RespValue {
@@ -233,7 +234,7 @@ fn text(value: &str) -> RespValue {
 
 #[test]
 fn k03_a_client_speaks_resp3_with_a_redis_server() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = RedisServer::start() else { return };
     let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
     let client = Client::connect(&group, server.address());
     assert_eq!(client.ask(&["PING"]), RespValue::simple("PONG"));
@@ -251,7 +252,7 @@ fn k03_a_client_speaks_resp3_with_a_redis_server() {
     assert!(
         matches!(client.ask(&["INCR", "long"]), RespValue::Error(error) if error.starts_with(b"ERR"))
     );
-    // Every type that Redis has, from the command made for that.
+    // Every RESP type, by the DEBUG PROTOCOL command.
     let int = RespValue::Integer;
     let three = || (0..3).map(int).collect::<Vec<_>>();
     for (kind, expected) in [
@@ -282,7 +283,7 @@ fn k03_a_client_speaks_resp3_with_a_redis_server() {
     ] {
         assert_eq!(client.ask(&["DEBUG", "PROTOCOL", kind]), expected, "{kind}");
     }
-    // A push comes between answers.
+    // A push arrives between answers.
     assert!(matches!(client.ask(&["SUBSCRIBE", "news"]), RespValue::Push(_)));
     assert_eq!(
         client.ask(&["PUBLISH", "news", "hello"]),

@@ -1,4 +1,4 @@
-//! What a program that has installed nothing shows of its faults (R04).
+//! Reports of a program that has installed neither a reporter nor a tracing subscriber (R04).
 //!
 //! Each test starts one of the programs below in a process of its own, and reads its standard error.
 
@@ -22,16 +22,16 @@ use waterwheel::codec::{LineDecoder, LineEncoder};
 use waterwheel::executor::{Error, Report};
 use waterwheel::net::{Auto, Tcp};
 
-/// Which program the process is, in its environment.
+/// Environment variable that selects the program.
 const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 
-/// A process that should have ended is killed after this time.
+/// Time after which a process that has not ended is killed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Reports of a kind that are written at once; then one a second.
+/// Number of reports of a kind that are printed without delay; then one a second is.
 const BURST: usize = 32;
 
-const FLOOD: usize = 50_000;
+const FLOOD_LINES: usize = 50_000;
 const CONNECTIONS: usize = 200;
 
 // The programs.
@@ -42,39 +42,40 @@ fn program() {
     match std::env::var(ROLE).as_deref() {
         Ok("writes a string") => run(
             None,
-            |edit| edit.add_last("app", Writes).map(drop),
+            |edit| edit.add_last("app", WriteString).map(drop),
             |to| {
                 ask(to, b"x");
             },
         ),
         Ok("fails") => run(
             None,
-            |edit| edit.add_last("app", Fails).map(drop),
+            |edit| edit.add_last("app", FailOnRead).map(drop),
             |to| {
                 ask(to, b"x");
             },
         ),
-        Ok("is flooded") => run(None, lines, |to| {
-            ask(to, &[&b"\xff\n".repeat(FLOOD)[..], b"quit\n"].concat());
+        Ok("is flooded") => run(None, add_line_handlers, |to| {
+            ask(to, &[&b"\xff\n".repeat(FLOOD_LINES)[..], b"quit\n"].concat());
         }),
-        Ok("has many clients") => run(None, lines, |to| {
+        Ok("has many clients") => run(None, add_line_handlers, |to| {
             for _ in 0..CONNECTIONS {
                 ask(to, b"\xff\nquit\n");
             }
         }),
-        Ok("has a reporter") => run(Some(|_: &Report<'_>| {}), lines, |to| {
+        Ok("has a reporter") => run(Some(|_: &Report<'_>| {}), add_line_handlers, |to| {
             ask(to, b"\xff\nquit\n");
         }),
-        Ok("gets a subscriber") => run(None, lines, |to| {
+        Ok("gets a subscriber") => run(None, add_line_handlers, |to| {
             ask(to, b"\xff\nquit\n");
-            tracing::subscriber::set_global_default(ToStdout).expect("there was none");
+            tracing::subscriber::set_global_default(ToStdout)
+                .expect("no subscriber is installed yet");
             ask(to, b"\xff\nquit\n");
         }),
-        _ => {} // By itself it has nothing to do.
+        _ => {} // Run by itself, the program does nothing.
     }
 }
 
-/// Serves while `client` runs, and ends.
+/// Serves while `client` runs, then drains the group.
 fn run(
     reporter: Option<fn(&Report<'_>)>,
     pipeline: fn(&mut Edit<'_>) -> Result<(), waterwheel::channel::PipelineError>,
@@ -90,13 +91,15 @@ fn run(
         .bind("127.0.0.1:0")
         .join()
         .unwrap();
-    let Some(Address::Ip(address)) = server.local_address() else { panic!("it is bound") };
+    let Some(Address::Ip(address)) = server.local_address() else {
+        panic!("the server is bound to an IP address")
+    };
     client(address);
     group.drain(DrainOptions::default()).join().unwrap();
     group.termination().join().unwrap();
 }
 
-/// Sends something, and waits until the server has ended the connection.
+/// Sends bytes, and waits until the server has closed the connection.
 fn ask(to: SocketAddr, bytes: &[u8]) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(LIMIT)).unwrap();
@@ -104,10 +107,10 @@ fn ask(to: SocketAddr, bytes: &[u8]) {
     stream.read_to_end(&mut Vec::new()).unwrap();
 }
 
-/// Answers with what nobody encodes.
-struct Writes;
+/// Writes a message for which the pipeline has no encoder.
+struct WriteString;
 
-impl Handler for Writes {
+impl Handler for WriteString {
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
         ctx.write_and_flush(String::from("an answer"));
         ctx.close();
@@ -115,9 +118,10 @@ impl Handler for Writes {
     }
 }
 
-struct Fails;
+/// Fails with an error whose text has control characters.
+struct FailOnRead;
 
-impl Handler for Fails {
+impl Handler for FailOnRead {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         assert!(msg.is::<Bytes>());
         ctx.close();
@@ -125,16 +129,17 @@ impl Handler for Fails {
     }
 }
 
-/// Reads lines of text; nobody deals with what is none.
-fn lines(edit: &mut Edit<'_>) -> Result<(), waterwheel::channel::PipelineError> {
+/// Adds a line codec and a handler that does not handle decoding errors.
+fn add_line_handlers(edit: &mut Edit<'_>) -> Result<(), waterwheel::channel::PipelineError> {
     edit.add_codec("lines", LineDecoder::new(1024).text(), LineEncoder::new())?;
-    edit.add_last("app", In(Quits))?;
+    edit.add_last("app", In(CloseOnQuit))?;
     Ok(())
 }
 
-struct Quits;
+/// Closes the channel at the line "quit".
+struct CloseOnQuit;
 
-impl InboundHandler for Quits {
+impl InboundHandler for CloseOnQuit {
     type In = String;
 
     fn on_read(&mut self, ctx: &Ctx<'_>, line: String) -> HandlerResult {
@@ -144,7 +149,7 @@ impl InboundHandler for Quits {
     }
 }
 
-/// Writes the messages of events to standard output.
+/// A tracing subscriber that prints events to standard output.
 struct ToStdout;
 
 impl Subscriber for ToStdout {
@@ -182,66 +187,66 @@ impl Visit for Fields {
 // The tests.
 
 #[test]
-fn r04_without_a_subscriber_a_message_nobody_encodes_is_shown_on_standard_error() {
-    let shown = shown("writes a string");
-    assert_eq!(shown.len(), 1, "{shown:?}");
-    assert!(shown[0].starts_with("waterwheel: loop"), "{shown:?}");
+fn r04_without_a_subscriber_an_unencoded_message_is_printed_on_standard_error() {
+    let printed = stderr_lines("writes a string");
+    assert_eq!(printed.len(), 1, "{printed:?}");
+    assert!(printed[0].starts_with("waterwheel: loop"), "{printed:?}");
     let why = "a message of type alloc::string::String cannot be written: the transport `tcp`";
-    assert!(shown[0].contains(why), "{shown:?}");
+    assert!(printed[0].contains(why), "{printed:?}");
 }
 
 #[test]
-fn r04_without_a_subscriber_an_error_of_a_handler_is_shown_as_one_line() {
-    let shown = shown("fails");
+fn r04_without_a_subscriber_an_error_of_a_handler_is_printed_as_one_line() {
+    let printed = stderr_lines("fails");
     let why = "an error reached the end of the pipeline [app], 1 so far: no \\u{1b}[2Jsuch\\nthing";
-    assert!(shown.len() == 1 && shown[0].ends_with(why), "{shown:?}");
+    assert!(printed.len() == 1 && printed[0].ends_with(why), "{printed:?}");
 }
 
 #[test]
-fn r04_a_peer_cannot_write_a_line_of_the_log_with_every_line_it_sends() {
-    let shown = shown("is flooded");
-    // Once per doubling.
-    let most = FLOOD.ilog2() as usize + 1;
-    assert!((1..=most).contains(&shown.len()), "{} lines: {shown:?}", shown.len());
+fn r04_a_peer_cannot_cause_a_log_line_with_every_line_it_sends() {
+    let printed = stderr_lines("is flooded");
+    // Unhandled errors of a channel are reported at every doubling of their count.
+    let max = FLOOD_LINES.ilog2() as usize + 1;
+    assert!((1..=max).contains(&printed.len()), "{} lines: {printed:?}", printed.len());
 }
 
 #[test]
-fn r04_peers_cannot_write_a_line_of_the_log_with_every_connection() {
-    let shown = shown("has many clients");
+fn r04_peers_cannot_cause_a_log_line_with_every_connection() {
+    let printed = stderr_lines("has many clients");
     let seconds = usize::try_from(LIMIT.as_secs()).unwrap();
-    assert!((BURST..BURST + seconds).contains(&shown.len()), "{} lines", shown.len());
+    assert!((BURST..BURST + seconds).contains(&printed.len()), "{} lines", printed.len());
 }
 
 #[test]
-fn r04_a_reporter_of_the_users_gets_what_would_be_shown() {
-    assert_eq!(shown("has a reporter"), Vec::<String>::new());
+fn r04_with_a_reporter_nothing_is_printed() {
+    assert_eq!(stderr_lines("has a reporter"), Vec::<String>::new());
 }
 
 #[test]
-fn r04_a_subscriber_that_is_installed_later_gets_what_follows() {
+fn r04_a_subscriber_installed_later_receives_later_reports() {
     let (status, stdout, stderr) = output(start("gets a subscriber", Stdio::piped()));
     assert!(status.success());
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    let told = stdout.lines().filter(|line| line.starts_with("waterwheel ERROR message="));
-    let told: Vec<_> = told.collect();
-    assert!(told.len() == 1 && told[0].ends_with("executor=\"loop-0\""), "{stdout}");
+    let events = stdout.lines().filter(|line| line.starts_with("waterwheel ERROR message="));
+    let events: Vec<_> = events.collect();
+    assert!(events.len() == 1 && events[0].ends_with("executor=\"loop-0\""), "{stdout}");
 }
 
 #[test]
-fn r04_a_standard_error_that_takes_nothing_neither_ends_nor_holds_a_loop() {
-    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-    let (reader, nobody_reads) = io::pipe().unwrap();
+fn r04_an_unwritable_standard_error_neither_ends_nor_blocks_a_loop() {
+    let full_device = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let (reader, broken_pipe) = io::pipe().unwrap();
     drop(reader);
-    let (kept, no_room) = io::pipe().unwrap();
-    fill(&no_room);
-    for stderr in [full.into(), nobody_reads.into(), no_room.into()] {
+    let (unread, full_pipe) = io::pipe().unwrap();
+    fill(&full_pipe);
+    for stderr in [full_device.into(), broken_pipe.into(), full_pipe.into()] {
         let (status, ..) = output(start("is flooded", stderr));
         assert!(status.success(), "{status}");
     }
-    drop(kept);
+    drop(unread);
 }
 
-/// Fills a pipe, so that whoever writes to it waits.
+/// Fills a pipe, so that writes to it block.
 fn fill(pipe: &io::PipeWriter) {
     rustix::io::ioctl_fionbio(pipe, true).unwrap();
     while rustix::io::write(pipe, &[b'x'; 4096]).is_ok() {}
@@ -249,8 +254,8 @@ fn fill(pipe: &io::PipeWriter) {
     rustix::io::ioctl_fionbio(pipe, false).unwrap();
 }
 
-/// The lines that the program has written to standard error; it has ended well.
-fn shown(role: &str) -> Vec<String> {
+/// Runs a program to its successful end, and returns the lines it has printed to standard error.
+fn stderr_lines(role: &str) -> Vec<String> {
     let (status, _, stderr) = output(start(role, Stdio::piped()));
     assert!(status.success(), "{status}: {stderr}");
     stderr.lines().map(String::from).collect()
@@ -262,7 +267,7 @@ fn start(role: &str, stderr: Stdio) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr).spawn().unwrap()
 }
 
-/// Waits for the end of a process, and kills one that has none.
+/// Waits for the end of a process, and kills it after [`LIMIT`].
 fn output(child: Child) -> (ExitStatus, String, String) {
     let (pid, (over, ended)) = (Pid::from_child(&child), mpsc::channel::<()>());
     let watch = thread::spawn(move || {

@@ -8,7 +8,7 @@ use waterwheel_executor::Error;
 
 use super::error::ProxyError;
 use super::header::ProxyHeader;
-use super::{version1, version2};
+use super::{binary_header, text_header};
 use crate::quoted::Quoted;
 
 /// Default maximum length of a header; more than known proxies send.
@@ -51,10 +51,10 @@ impl ProxyDecoder {
     /// # Errors
     /// The bytes at the front are invalid. Nothing is consumed.
     pub fn next_header(&self, buf: &mut Bytes) -> Result<Option<ProxyHeader>, ProxyError> {
-        let begins = if buf.first() == version1::PREFIX.first() {
-            version1::PREFIX
+        let begins = if buf.first() == text_header::PREFIX.first() {
+            text_header::PREFIX
         } else {
-            version2::SIGNATURE
+            binary_header::SIGNATURE
         };
         if let Some(wrong) = buf.iter().zip(begins).position(|(found, expected)| found != expected)
         {
@@ -63,10 +63,10 @@ impl ProxyDecoder {
         if buf.len() < begins.len() {
             return Ok(None);
         }
-        let found = if begins == version1::PREFIX {
-            version1::decode(buf)?
+        let found = if begins == text_header::PREFIX {
+            text_header::decode(buf)?
         } else {
-            version2::decode(buf, self.limit)?
+            binary_header::decode(buf, self.limit)?
         };
         Ok(found.map(|(header, length)| {
             buf.advance(length);
@@ -89,7 +89,7 @@ impl Decoder for ProxyDecoder {
     }
 
     fn max_unread(&self) -> usize {
-        self.limit.max(version1::MAX_LINE)
+        self.limit.max(text_header::MAX_LINE)
     }
 
     /// Fails if the stream ends in the middle of a header.

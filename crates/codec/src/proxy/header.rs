@@ -8,7 +8,7 @@ use waterwheel_channel::{Address, Message, UnixAddress};
 
 use super::error::ProxyError;
 use super::tlv::ProxyTlv;
-use super::{version1, version2};
+use super::{binary_header, text_header};
 
 /// A PROXY header: the addresses of the client's connection, and entries of other types.
 ///
@@ -93,7 +93,7 @@ impl ProxyHeader {
     /// # Errors
     /// Version 1 cannot express the header; nothing is written.
     pub fn encode_v1(&self, dst: &mut BytesMut) -> Result<(), ProxyError> {
-        version1::encode(self, dst)
+        text_header::encode(self, dst)
     }
 
     /// Appends the header in version 2 (binary) to `dst`.
@@ -101,13 +101,13 @@ impl ProxyHeader {
     /// # Errors
     /// The two addresses differ in family, or the entries are too long; nothing is written.
     pub fn encode_v2(&self, dst: &mut BytesMut) -> Result<(), ProxyError> {
-        version2::encode(self, dst)
+        binary_header::encode(self, dst)
     }
 }
 
 impl Message for ProxyHeader {
     fn size_hint(&self) -> usize {
-        self.tlvs.iter().map(|tlv| tlv.value.len()).sum::<usize>() + version2::MAX_ADDRESSES
+        self.tlvs.iter().map(|tlv| tlv.value.len()).sum::<usize>() + binary_header::MAX_ADDRESSES
     }
 }
 

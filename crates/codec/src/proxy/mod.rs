@@ -8,15 +8,15 @@
 //!
 //! The specification is `doc/proxy-protocol.txt` of HAProxy.
 
+mod binary_header;
 mod checksum;
 mod decoder;
 mod encoder;
 mod error;
 mod header;
 mod server;
+mod text_header;
 mod tlv;
-mod version1;
-mod version2;
 
 pub use self::decoder::ProxyDecoder;
 pub use self::encoder::ProxyEncoder;

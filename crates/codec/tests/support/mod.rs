@@ -1,4 +1,4 @@
-//! What the tests of several codecs share: a decoder fed in pieces, and an encoder's output.
+//! Shared helpers of the codec tests: decoding a stream in pieces, and collecting an encoder's output.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::cell::RefCell;
@@ -14,10 +14,10 @@ use waterwheel_channel::{
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
-/// A message, or the words of an error.
+/// A decoded message, or the text of an error.
 pub(crate) type Outcome<T> = Result<T, String>;
 
-/// Writes down what comes out of a decoder.
+/// Records the messages and errors of a decoder.
 pub(crate) struct Record<T>(Rc<RefCell<Vec<Outcome<T>>>>);
 
 impl<T> Clone for Record<T> {
@@ -52,27 +52,27 @@ impl<T: Message> InboundHandler for Record<T> {
     }
 }
 
-/// Where a stream is cut.
+/// Generates the positions at which a stream is split.
 pub(crate) fn cuts() -> impl Strategy<Value = Vec<Index>> {
     vec(any::<Index>(), 0..20)
 }
 
-/// The stream in pieces, as parts of one block or each with a buffer of its own.
-pub(crate) fn pieces(stream: &[u8], cuts: &[Index], own: bool) -> Vec<Bytes> {
+/// Splits the stream into pieces: slices of one block, or each with a buffer of its own.
+pub(crate) fn pieces(stream: &[u8], cuts: &[Index], own_buffers: bool) -> Vec<Bytes> {
     let block = Bytes::copy_from_slice(stream);
     let mut cuts: Vec<_> = cuts.iter().map(|cut| cut.index(stream.len() + 1)).collect();
     cuts.extend([0, stream.len()]);
     cuts.sort_unstable();
     let piece = |ends: &[usize]| {
         let piece = block.slice(ends[0]..ends[1]);
-        if own { Bytes::copy_from_slice(&piece) } else { piece }
+        if own_buffers { Bytes::copy_from_slice(&piece) } else { piece }
     };
     cuts.windows(2).map(piece).filter(|piece| !piece.is_empty()).collect()
 }
 
-/// The beginnings of a message, each a byte longer than the one before, and none the whole; with line ends in place of
-/// all that was there before but the first bytes, where lengths are.
-pub(crate) fn growing(message: &[u8]) -> impl Iterator<Item = Bytes> {
+/// Returns all incomplete prefixes of a message, each a byte longer than the one before. Bytes that a decoder has seen
+/// are overwritten with line ends, except for the first ones, where lengths are: a decoder that scans them again fails.
+pub(crate) fn growing_prefixes(message: &[u8]) -> impl Iterator<Item = Bytes> {
     const FIRST: usize = 48;
     const NEW: usize = 16;
     (1..message.len()).map(|length| {
@@ -83,7 +83,7 @@ pub(crate) fn growing(message: &[u8]) -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// What a decoder in a pipeline makes of these pieces and the end of the stream.
+/// Feeds these pieces and the end of the stream to a decoder in a pipeline, and returns its messages and errors.
 pub(crate) fn decode<D: Decoder>(
     decoder: D,
     pieces: impl IntoIterator<Item = Bytes>,
@@ -104,18 +104,18 @@ pub(crate) fn decode<D: Decoder>(
     record.take()
 }
 
-/// A stream with one handler, to write to.
+/// Returns an embedded channel with one handler, to write to.
 pub(crate) fn writer(encoder: impl Handler) -> Embedded {
     let build = Embedded::builder().stream();
     build.build(|edit| Ok(edit.add_last("encoder", encoder).map(drop)?)).unwrap()
 }
 
-/// Writes a message and returns what that came to.
+/// Writes a message and returns the write's result.
 pub(crate) fn write(channel: &mut Embedded, msg: impl Into<Msg>) -> Result<(), String> {
     channel.write_outbound(msg).join().map_err(|error| error.to_string())
 }
 
-/// The parts that were written.
+/// Returns the parts that were written.
 pub(crate) fn parts(channel: &mut Embedded) -> Vec<Bytes> {
     std::iter::from_fn(|| channel.read_outbound()).collect()
 }

@@ -1,13 +1,13 @@
-//! Random numbers from a seed that is printed.
+//! Random numbers from a printed seed.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 
-/// A seed, and what was drawn from it so far. Splitmix: small, and good enough to cut data.
+/// A SplitMix64 generator: small, and good enough to split data at random.
 pub(crate) struct SeededRng(u64);
 
 impl SeededRng {
-    /// With the seed in `WATERWHEEL_SEED`, or another one each time.
+    /// Creates a generator with the seed in `WATERWHEEL_SEED`, or a random one, and prints the seed.
     pub(crate) fn new() -> Self {
         let given = std::env::var("WATERWHEEL_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = given.unwrap_or_else(|| RandomState::new().hash_one(0) >> 16);
@@ -27,7 +27,7 @@ impl SeededRng {
         z ^ (z >> 31)
     }
 
-    /// Less than `end`, which is not zero.
+    /// Returns a number less than `end`, which is not zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }
@@ -36,11 +36,11 @@ impl SeededRng {
         (0..len).map(|_| self.next() as u8).collect()
     }
 
-    /// Cuts data into pieces of at most so many bytes.
-    pub(crate) fn cut(&mut self, mut data: bytes::Bytes, most: usize) -> Vec<bytes::Bytes> {
+    /// Cuts data into pieces of at most `max` bytes.
+    pub(crate) fn cut(&mut self, mut data: bytes::Bytes, max: usize) -> Vec<bytes::Bytes> {
         let mut pieces = Vec::new();
         while !data.is_empty() {
-            let len = (1 + self.below(most)).min(data.len());
+            let len = (1 + self.below(max)).min(data.len());
             pieces.push(data.split_to(len));
         }
         pieces
