@@ -1,6 +1,8 @@
 //! Checks for fuzzing decoders: a decoder does not panic, keeps no more bytes than it declares, and its output does not
 //! depend on how its input is split.
 
+#![forbid(unsafe_code)]
+
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};

@@ -3,6 +3,8 @@
 //! SIGTERM or Ctrl-C ends it with status 0 after every accepted line is delivered; a second signal ends it at once.
 //! On a terminal, or with `--stats`, it prints a table of its event loops every second.
 
+#![forbid(unsafe_code)]
+
 mod cli;
 mod console;
 mod stats_display;

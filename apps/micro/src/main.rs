@@ -29,6 +29,8 @@
 //! | `micro datagrams <bursts>` | datagrams echoed, 64 per burst |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
+#![forbid(unsafe_code)]
+
 mod chains;
 mod connections;
 mod datagrams;

@@ -2,6 +2,8 @@
 //!
 //! `cargo run --release -p waterwheel-tour` takes a second or two and ends with status 0. Each chapter is a file.
 
+#![forbid(unsafe_code)]
+
 mod awaiting;
 mod event_loop;
 mod foreign;

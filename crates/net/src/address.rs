@@ -22,9 +22,9 @@ pub(crate) fn to_kernel(address: &Address) -> io::Result<SocketAddrAny> {
     match address {
         Address::Ip(address) => Ok((*address).into()),
         Address::Unix(unix) => unix_to_kernel(unix).map(Into::into),
-        other => {
-            Err(invalid(format!("{other} is not an address of the operating system's sockets")))
-        }
+        other => Err(invalid_input(format!(
+            "{other} is not an address of the operating system's sockets"
+        ))),
     }
 }
 
@@ -37,7 +37,7 @@ fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
             if bytes.is_empty() || bytes.contains(&0) {
                 let what =
                     format!("{address:?} is not a valid path: it is empty or contains a NUL byte");
-                return Err(invalid(what));
+                return Err(invalid_input(what));
             }
             (SocketAddrUnix::new(bytes), ("a path of a Unix socket", SUN_PATH_LEN))
         }
@@ -49,7 +49,7 @@ fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
     kernel.map_err(|error| match error {
         Errno::NAMETOOLONG => {
             let (kind, max) = limit;
-            invalid(format!("{address} is too long: {kind} has at most {max} bytes"))
+            invalid_input(format!("{address} is too long: {kind} has at most {max} bytes"))
         }
         other => other.into(),
     })
@@ -84,7 +84,9 @@ pub(crate) fn is_named(address: &Address) -> bool {
 pub(crate) fn expect_ip(address: &Address, transport: &str) -> io::Result<SocketAddr> {
     match address {
         Address::Ip(address) => Ok(*address),
-        other => Err(invalid(format!("{other} is not an IP address, and {transport} needs one"))),
+        other => {
+            Err(invalid_input(format!("{other} is not an IP address, and {transport} needs one")))
+        }
     }
 }
 
@@ -92,21 +94,21 @@ pub(crate) fn expect_ip(address: &Address, transport: &str) -> io::Result<Socket
 pub(crate) fn expect_unix(address: &Address) -> io::Result<&UnixAddress> {
     match address {
         Address::Unix(address) => Ok(address),
-        other => Err(invalid(format!("{other} is not an address of a Unix socket"))),
+        other => Err(invalid_input(format!("{other} is not an address of a Unix socket"))),
     }
 }
 
 /// Returns an error unless a Unix socket can connect or send to this address.
 pub(crate) fn expect_unix_peer(address: &Address) -> io::Result<()> {
     match expect_unix(address)? {
-        UnixAddress::Unnamed => Err(invalid(format!(
+        UnixAddress::Unnamed => Err(invalid_input(format!(
             "cannot connect or send to {address}: no socket can be bound there"
         ))),
         _ => Ok(()),
     }
 }
 
-fn invalid(what: String) -> io::Error {
+fn invalid_input(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 

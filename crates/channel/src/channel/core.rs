@@ -102,7 +102,7 @@ pub(super) struct ColdFields {
 pub(super) struct TransportInfo {
     /// True if the transport writes a stream of bytes; false if it writes messages.
     pub(super) is_stream: bool,
-    /// True if it writes a stream and accepts [`Bytes`] for it.
+    /// True if the transport writes a stream and accepts [`Bytes`] for it.
     pub(super) takes_bytes: bool,
     /// The context that the transport gets with every call.
     context: TransportContext,
@@ -113,19 +113,19 @@ pub(super) struct TransportInfo {
 pub(crate) struct DeferredWork(u8);
 
 impl DeferredWork {
-    /// The channel is in the list of channels with work.
+    /// The channel is in the loop's list of channels with deferred work.
     const LISTED: DeferredWork = DeferredWork(1);
-    /// Calls and backlogs wait.
+    /// Deferred calls and backlogs of events wait to be delivered.
     pub(super) const CALLS: DeferredWork = DeferredWork(1 << 1);
-    /// Flushed messages are to be written, or written ones to be dropped.
+    /// Flushed messages wait to be written, or written messages wait to be dropped.
     pub(super) const FLUSH: DeferredWork = DeferredWork(1 << 2);
-    /// Completions are to be run.
+    /// Completions wait to be called.
     pub(super) const COMPLETIONS: DeferredWork = DeferredWork(1 << 3);
-    /// The writability may have to be announced.
+    /// The writability may have changed: `on_writability_changed` may be due.
     pub(super) const WRITABILITY: DeferredWork = DeferredWork(1 << 4);
-    /// Lifecycle steps are queued.
+    /// Lifecycle steps wait to be taken.
     pub(super) const STEPS: DeferredWork = DeferredWork(1 << 5);
-    /// The transport is to be polled for events.
+    /// The transport has asked to be polled for events.
     pub(super) const POLL_TRANSPORT: DeferredWork = DeferredWork(1 << 6);
     /// A handler panicked; the panic may have been caught before it reached the channel.
     pub(crate) const POISONED: DeferredWork = DeferredWork(1 << 7);

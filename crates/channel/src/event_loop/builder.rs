@@ -134,7 +134,10 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// Sets the chooser, which picks the loop for the next task. The default is round robin.
+    /// Sets the chooser, which picks the loop of each task that is submitted to the group and of each channel that
+    /// is registered with it: a client's channel, a server, or an accepted connection of a server that has the
+    /// group as its workers. The default is round robin. For long-lived connections use
+    /// [`LeastLoaded`](waterwheel_executor::LeastLoaded).
     pub fn chooser(mut self, chooser: impl Chooser + 'static) -> Self {
         self.executors = self.executors.chooser(chooser);
         self

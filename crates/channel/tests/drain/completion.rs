@@ -265,8 +265,9 @@ fn l11_a_handler_that_panics_at_the_drain_event_closes_its_own_channel_only() {
     let (mut fixture, log) = (DrainFixture::new(), Log::default());
     let told = Arc::new(AtomicUsize::new(0));
     let counted = told.clone();
-    let boom = fixture.connected(RecordsDrain::then(&log, |_| panic_quietly("told")));
-    let counting = RecordsDrain::then(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
+    let boom = fixture.connected(RecordsDrain::with_action(&log, |_| panic_quietly("told")));
+    let counting =
+        RecordsDrain::with_action(&log, move |_| _ = counted.fetch_add(1, Ordering::Relaxed));
     let other = fixture.connected(counting);
     let hold = other.hold();
     let drained = fixture.drain();

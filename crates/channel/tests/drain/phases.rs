@@ -173,7 +173,7 @@ fn l11_channels_read_and_write_while_the_loop_drains() {
 #[test]
 fn l11_a_handler_can_finish_and_close_at_the_drain_event() {
     let log = Log::default();
-    let mut channel = embedded_without_room(RecordsDrain::then(&log, |ctx| {
+    let mut channel = embedded_without_room(RecordsDrain::with_action(&log, |ctx| {
         ctx.write_and_flush(Bytes::from_static(b"goodbye"));
         ctx.close();
     }));

@@ -153,18 +153,18 @@ impl Log {
 /// Logs the drain event, reads and `on_inactive`, and calls a closure at the drain event.
 pub(crate) struct RecordsDrain<F = fn(&Ctx<'_>)> {
     pub(crate) log: Log,
-    then: F,
+    action: F,
 }
 
 impl RecordsDrain {
     pub(crate) fn new(log: &Log) -> Self {
-        Self { log: log.clone(), then: |_| {} }
+        Self { log: log.clone(), action: |_| {} }
     }
 }
 
 impl<F: FnMut(&Ctx<'_>)> RecordsDrain<F> {
-    pub(crate) fn then(log: &Log, then: F) -> Self {
-        Self { log: log.clone(), then }
+    pub(crate) fn with_action(log: &Log, action: F) -> Self {
+        Self { log: log.clone(), action }
     }
 }
 
@@ -173,7 +173,7 @@ impl<F: FnMut(&Ctx<'_>) + 'static> Handler for RecordsDrain<F> {
         if let Some(draining) = event.get::<Draining>() {
             let left = draining.deadline.since(ctx.now());
             self.log.add(format!("draining, {left:?} left"));
-            (self.then)(ctx);
+            (self.action)(ctx);
         }
         Ok(())
     }

@@ -293,7 +293,7 @@ fn c03_a_writer_that_waits_for_room_is_notified() {
             Ok(())
         }
 
-        /// Sends nothing back to the loop that would make it check the writability.
+        /// Emits nothing: no emission makes the loop check the writability.
         fn flush(&mut self, _: &RemoteCtx) -> HandlerResult {
             Ok(())
         }

@@ -75,8 +75,8 @@ impl Transport for WireEnd {
         false
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
-        self.wire.with(|state| state.waker = up.waker());
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
+        self.wire.with(|state| state.waker = context.waker());
         Ok(true)
     }
 
@@ -85,9 +85,9 @@ impl Transport for WireEnd {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
         self.plan = plan;
-        up.wake();
+        context.wake();
     }
 
     fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {

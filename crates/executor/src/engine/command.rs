@@ -79,9 +79,10 @@ impl<X> fmt::Debug for Command<X> {
 
 /// An entry of a loop's timer wheel.
 pub(crate) enum WheelEntry<X> {
-    /// A closure, with the handle that cancels it.
+    /// A timer of a user: a closure in the same allocation as its promise.
     Timer(TimerRef),
-    /// A command of the layer above: no closure, no handle, no allocation.
+    /// A command of the layer above. Unlike a timer it has no closure and no promise, is cancelled by its
+    /// `TimerKey`, and allocates nothing.
     Extension(X),
 }
 

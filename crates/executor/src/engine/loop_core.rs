@@ -74,7 +74,7 @@ impl<X: Send + 'static> LoopCore<X> {
         }
     }
 
-    /// Makes the calling thread this loop's until the guard is dropped.
+    /// Makes the calling thread this loop's thread until the guard is dropped.
     pub(crate) fn enter(&self) -> EnteredLoop {
         current::enter(CurrentLoop {
             id: self.shared.id,

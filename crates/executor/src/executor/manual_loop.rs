@@ -49,12 +49,12 @@ impl<X: Send + 'static> ManualLoop<X> {
         self.core.has_work()
     }
 
-    /// Makes the calling thread the loop's until the guard is dropped.
+    /// Makes the calling thread the loop's thread until the guard is dropped.
     pub(crate) fn enter(&self) -> EnteredLoop {
         self.core.enter()
     }
 
-    /// Runs `turn` with the calling thread as the loop's. Returns `None` once the loop has terminated.
+    /// Runs `turn` with the calling thread as the loop's thread. Returns `None` once the loop has terminated.
     pub fn on_loop<R>(&mut self, turn: impl FnOnce(&mut LoopCore<X>) -> R) -> Option<R> {
         if self.is_terminated {
             return None;

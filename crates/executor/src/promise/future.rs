@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorKind, WaitError};
 use crate::raw::origin::Origin;
 use crate::raw::slot::{SlotTaker, TakeOutcome};
 
-/// The end of a promise that waits for its outcome. It has one owner, who gets the value; see
-/// [`shared`](Self::shared) for several.
+/// The waiting half of a promise. A future has one owner, who gets the value; [`shared`](Self::shared) makes it
+/// a future with many owners.
 ///
 /// Await it on any runtime, [`join`](Self::join) it on a thread that may block, add listeners, or give it a
 /// consumer. Dropping it detaches: the work goes on.

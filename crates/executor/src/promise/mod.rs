@@ -22,6 +22,7 @@
 
 mod any;
 mod combine;
+mod deadlock_check;
 mod future;
 pub(crate) mod observers;
 mod progressive;

@@ -8,7 +8,6 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
-use std::rc::Rc;
 use std::sync::PoisonError;
 use std::task::Waker;
 use std::time::Duration;
@@ -16,11 +15,10 @@ use std::time::Duration;
 use super::any::{AnyPromise, PromiseRef};
 use super::promise::report_panic;
 use crate::clock::Clock;
-use crate::engine::current::{self, ExecutorId};
+use crate::engine::current::ExecutorId;
 use crate::engine::registry::deliver;
 use crate::engine::trampoline::Trampoline;
-use crate::error::{Error, ErrorKind, WouldDeadlock};
-use crate::executor::immediate;
+use crate::error::{Error, ErrorKind};
 use crate::raw::origin::Origin;
 use crate::raw::slot::{ValueLease, ValueSlot};
 use crate::report::UserCode;
@@ -249,27 +247,6 @@ impl<T: Send + 'static> PromiseSlot<T> {
         found
     }
 
-    /// Checks that the calling thread may block on this promise.
-    pub(crate) fn check_may_block(&self) -> Result<(), WouldDeadlock> {
-        let executor = self.context.executor;
-        if executor == ExecutorId::IMMEDIATE && immediate::is_running_here() {
-            return Err(WouldDeadlock { executor: "immediate".to_owned() });
-        }
-        let completed_by = self.context.observers().completed_by();
-        let mut here = current::get().map(Rc::new);
-        while let Some(loop_) = here {
-            let is_own = loop_.id == executor
-                || loop_.is_global && executor == ExecutorId::GLOBAL
-                || completed_by
-                    .is_some_and(|end| end == loop_.id || Some(end) == loop_.local.group());
-            if is_own || loop_.never_block {
-                return Err(WouldDeadlock { executor: loop_.name.to_string() });
-            }
-            here = loop_.outer.clone();
-        }
-        Ok(())
-    }
-
     /// Returns the error for a promise that has completed and has no value: it was cancelled, or the value was
     /// taken.
     pub(crate) fn missing_value(&self) -> Error {
@@ -336,7 +313,7 @@ impl<T> Observers<T> {
         self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
     }
 
-    fn completed_by(&self) -> Option<ExecutorId> {
+    pub(super) fn completed_by(&self) -> Option<ExecutorId> {
         self.others.as_ref()?.completed_by
     }
 

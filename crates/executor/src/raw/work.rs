@@ -1,4 +1,4 @@
-//! Work in the tail of its own promise: a timer's closure.
+//! A timer's closure, stored in the same allocation as its promise.
 //!
 //! The slot's word says who may touch the work:
 //!
@@ -18,7 +18,7 @@ use super::block::{Allocator, AnyRef, AsDyn, CountedBlock, Ref};
 use super::slot::{CANCELLED, CLAIMED, DONE, SlotTaker, UNCANCELLABLE, ValueSlot, WATCHED};
 use crate::sync::{Ordering, UnsafeCell};
 
-/// A tail with work in it, and what is kept beside the work.
+/// The tail of a block: a closure, and the data kept beside it.
 pub(crate) struct WorkTail<W, B> {
     work: UnsafeCell<MaybeUninit<W>>,
     pub(crate) extra: B,

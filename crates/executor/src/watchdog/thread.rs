@@ -167,7 +167,9 @@ impl WatchedLoop {
         [piece, round].into_iter().flatten()
     }
 
-    /// Returns the report that is due for a piece of work, or for a round, with this description.
+    /// Returns the report to make about the piece of work or the round of events (`which`): the first one when it
+    /// has held the loop for the limit, another whenever that time has doubled, and a last one at its end. `named`
+    /// describes the work and the work that encloses it.
     fn report_for(
         &mut self,
         which: usize,

@@ -91,7 +91,7 @@ pub(crate) fn send(
     let mut passed = Vec::with_capacity(message.passed.len());
     for io in &message.passed {
         let descriptor = io.get::<OwnedFd>().ok_or_else(|| {
-            invalid(format!(
+            invalid_input(format!(
                 "cannot pass a {}: only file descriptors can be passed (SCM_RIGHTS)",
                 io.kind()
             ))
@@ -103,7 +103,7 @@ pub(crate) fn send(
         let what = format!(
             "cannot pass {count} descriptors in one message: the limit is {MAX_PASSED_FDS}"
         );
-        return Err(invalid(what));
+        return Err(invalid_input(what));
     }
     let to = to.map(to_kernel).transpose()?;
     let bytes = [IoSlice::new(&message.bytes)];
@@ -121,7 +121,7 @@ pub(crate) fn send(
         Errno::TOOMANYREFS => {
             let what = "cannot pass descriptors (ETOOMANYREFS): this user has too many in flight \
                         that no process has received";
-            invalid(what.into())
+            invalid_input(what.into())
         }
         other => other.into(),
     })
@@ -139,7 +139,7 @@ fn control<'a>(
     control
 }
 
-fn invalid(what: String) -> io::Error {
+fn invalid_input(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 

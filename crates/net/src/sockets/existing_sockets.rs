@@ -79,9 +79,10 @@ pub(crate) fn check_listening(fd: BorrowedFd<'_>) -> io::Result<&'static SocketK
     let kind = stream_kind(fd)?;
     match sockopt::socket_acceptconn(fd)? {
         true => Ok(kind),
-        false => {
-            Err(invalid(format!("the socket with descriptor {} does not listen", fd.as_raw_fd())))
-        }
+        false => Err(invalid_input(format!(
+            "the socket with descriptor {} does not listen",
+            fd.as_raw_fd()
+        ))),
     }
 }
 
@@ -91,14 +92,14 @@ fn stream_kind(fd: BorrowedFd<'_>) -> io::Result<&'static SocketKind> {
     let kind = sockopt::socket_type(fd).map_err(io::Error::from);
     let kind = kind.map_err(context(format!("descriptor {number} is not a socket")))?;
     if kind != SocketType::STREAM {
-        return Err(invalid(format!(
+        return Err(invalid_input(format!(
             "the socket with descriptor {number} is not a stream socket (SOCK_STREAM)"
         )));
     }
     match sockopt::socket_domain(fd)? {
         AddressFamily::INET | AddressFamily::INET6 => Ok(Tcp.kind()),
         AddressFamily::UNIX => Ok(Unix.kind()),
-        other => Err(invalid(format!(
+        other => Err(invalid_input(format!(
             "descriptor {number} has an unsupported address family: {other:?}"
         ))),
     }
@@ -110,6 +111,6 @@ fn adopt(fd: OwnedFd) -> io::Result<Socket> {
     Socket::new(fd)
 }
 
-fn invalid(what: String) -> io::Error {
+fn invalid_input(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }

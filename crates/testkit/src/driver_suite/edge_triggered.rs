@@ -219,8 +219,8 @@ pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture
     second.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
 }
 
-/// Checks that datagrams that a full round left, or that arrived while reads were off, are received without another
-/// datagram.
+/// Checks that datagrams are received without the arrival of another one: those that a full round left in the
+/// socket, and those that arrived while reads were off.
 pub fn l05_datagrams_left_by_a_round_are_received_without_further_readiness(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (io, mut remote) = fixture.datagrams();

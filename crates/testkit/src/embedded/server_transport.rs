@@ -61,8 +61,8 @@ impl Transport for ServerTransport {
         false
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
-        self.wire.attach(up);
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
+        self.wire.attach(context);
         Ok(self.name.is_some())
     }
 
@@ -98,17 +98,17 @@ impl Transport for ServerTransport {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.wire.set_read(up, plan);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.wire.set_read(context, plan);
     }
 
     fn write(&mut self, _: &TransportContext, _: &mut Outbound) -> io::Result<Submit> {
         Err(io::ErrorKind::Unsupported.into()) // A server accepts no message type, so no write arrives here.
     }
 
-    fn next_event(&mut self, up: &TransportContext) -> Option<TransportEvent> {
+    fn next_event(&mut self, context: &TransportContext) -> Option<TransportEvent> {
         Some(match self.wire.next_event()? {
-            TransportEvent::Read(msg) => TransportEvent::Read(with_parent(msg, up)),
+            TransportEvent::Read(msg) => TransportEvent::Read(with_parent(msg, context)),
             other => other,
         })
     }
@@ -131,8 +131,8 @@ impl Transport for ServerTransport {
     }
 }
 
-fn with_parent(accepted: Msg, up: &TransportContext) -> Msg {
-    match (accepted.take::<NewChannel>(), up.channel()) {
+fn with_parent(accepted: Msg, context: &TransportContext) -> Msg {
+    match (accepted.take::<NewChannel>(), context.channel()) {
         (Ok(new), Some(server)) => Msg::new(new.parent(server)),
         (Ok(new), None) => Msg::new(new),
         (Err(other), _) => other,

@@ -108,8 +108,8 @@ impl Transport for WireTransport {
         self.stream
     }
 
-    fn register(&mut self, up: &TransportContext) -> Result<bool, Error> {
-        self.wire.attach(up);
+    fn register(&mut self, context: &TransportContext) -> Result<bool, Error> {
+        self.wire.attach(context);
         Ok(!self.unconnected)
     }
 
@@ -152,8 +152,8 @@ impl Transport for WireTransport {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
-        self.wire.set_read(up, plan);
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
+        self.wire.set_read(context, plan);
     }
 
     fn write(&mut self, _: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {

@@ -146,14 +146,14 @@ impl Wire {
     // For the channel's end.
 
     /// Registers the channel's waker, and wakes it for events that happened before.
-    pub(super) fn attach(&self, up: &TransportContext) {
+    pub(super) fn attach(&self, context: &TransportContext) {
         let before = {
             let mut state = self.lock();
             state.finish_told = false;
-            std::mem::replace(&mut state.waker, up.waker())
+            std::mem::replace(&mut state.waker, context.waker())
         };
         drop(before);
-        up.wake();
+        context.wake();
     }
 
     pub(super) fn detach(&self) {
@@ -164,7 +164,7 @@ impl Wire {
         drop(waker);
     }
 
-    pub(super) fn set_read(&self, up: &TransportContext, plan: Option<ReadPlan>) {
+    pub(super) fn set_read(&self, context: &TransportContext, plan: Option<ReadPlan>) {
         let must_look = {
             let mut state = self.lock();
             state.plan = plan;
@@ -172,7 +172,7 @@ impl Wire {
         };
         // A channel that does not read does not learn by reading that the other end has finished or been dropped.
         if plan.is_some() || must_look {
-            up.wake();
+            context.wake();
         }
     }
 

@@ -1,49 +1,49 @@
-//! The methods of a handler.
+//! The methods of a handler, as a recorder names them.
 
-/// A method of a handler, as an event of a recorder.
+/// A method of a handler that a [`Recorder`](super::Recorder) logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RecordedMethod {
-    /// `on_added`
+    /// `on_added`: the handler was added to a pipeline.
     Added,
-    /// `on_removed`
+    /// `on_removed`: the handler was removed from its pipeline.
     Removed,
-    /// `on_registered`
+    /// `on_registered`: the channel was registered with its loop.
     Registered,
-    /// `on_unregistered`
+    /// `on_unregistered`: the channel was deregistered from its loop.
     Unregistered,
-    /// `on_active`
+    /// `on_active`: the channel became connected or bound.
     Active,
-    /// `on_inactive`
+    /// `on_inactive`: the channel is no longer connected or bound.
     Inactive,
-    /// `on_read`
+    /// `on_read`: a message was read.
     Read,
-    /// `on_read_complete`
+    /// `on_read_complete`: a round of reads has ended.
     ReadComplete,
-    /// `on_user_event`
+    /// `on_user_event`: a user event passes.
     UserEvent,
-    /// `on_writability_changed`
+    /// `on_writability_changed`: the channel became writable or unwritable.
     WritabilityChanged,
-    /// `on_error`
+    /// `on_error`: an error passes.
     Error,
-    /// `on_timer`
+    /// `on_timer`: a timer of the handler is due.
     Timer,
-    /// `bind`
+    /// `bind`: binds the channel to an address.
     Bind,
-    /// `connect`
+    /// `connect`: connects the channel.
     Connect,
-    /// `disconnect`
+    /// `disconnect`: disconnects the channel, which closes it.
     Disconnect,
-    /// `close`
+    /// `close`: closes the channel.
     Close,
-    /// `deregister`
+    /// `deregister`: deregisters the channel from its loop.
     Deregister,
-    /// `shutdown_output`
+    /// `shutdown_output`: shuts down the output (half-close).
     ShutdownOutput,
-    /// `read`
+    /// `read`: asks for a round of reads.
     BeginRead,
-    /// `write`
+    /// `write`: writes a message.
     Write,
-    /// `flush`
+    /// `flush`: flushes the written messages.
     Flush,
 }
 

@@ -277,8 +277,9 @@ impl Channel {
         future
     }
 
-    /// Closes the channel as [`close`](Self::close) does, without a future; on the loop this allocates nothing.
-    pub fn close_now(&self) {
+    /// Closes the channel after its flushed writes, as [`close`](Self::close) does, but returns no future. On the
+    /// loop this allocates nothing.
+    pub fn close_without_future(&self) {
         self.submit(ChannelRequest::Close(None));
     }
 

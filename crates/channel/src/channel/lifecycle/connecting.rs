@@ -227,7 +227,7 @@ impl ChannelCore {
         let Some(mut connecting) = self.take_connecting() else { return };
         connecting.stop_timers(self);
         let wanted = connecting.done.begin();
-        self.with_socket_change(|transport, context| transport.connected(context));
+        self.with_socket_change(|transport, context| transport.on_connected(context));
         self.activate(connecting.done);
         if !wanted {
             self.close_cancelled();

@@ -104,7 +104,7 @@ pub trait Transport: Send + 'static {
     }
 
     /// Called when the channel has handled the success of a pending connect.
-    fn connected(&mut self, context: &TransportContext) {
+    fn on_connected(&mut self, context: &TransportContext) {
         let _ = context;
     }
 

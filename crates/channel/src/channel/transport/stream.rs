@@ -158,7 +158,7 @@ impl Transport for Stream {
         Ok(ConnectProgress::Pending)
     }
 
-    fn connected(&mut self, _: &TransportContext) {
+    fn on_connected(&mut self, _: &TransportContext) {
         if let DriverSocket::Unopened(DialState::Connecting(token, _)) = self.socket {
             self.socket = DriverSocket::Attached(token);
             take_options(&mut self.early);

@@ -52,7 +52,8 @@ fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQu
     }
 }
 
-/// Writes that were cancelled before their flush. To be dropped where nothing is borrowed.
+/// Writes that were cancelled before their flush. The receiver drops them where no cell of the channel is
+/// borrowed.
 #[derive(Default)]
 pub(crate) struct CancelledWrites {
     /// The pending bytes of these writes.
@@ -67,7 +68,8 @@ pub(crate) struct FailedWrites {
     /// The pending bytes of these writes.
     pub(crate) bytes: usize,
     pub(crate) completions: CompletionResults,
-    /// To be dropped where nothing is borrowed.
+    /// The messages of these writes. The receiver drops them where no cell of the channel is borrowed, because
+    /// a destructor is user code.
     pub(crate) messages: VecDeque<Msg>,
 }
 
@@ -413,8 +415,8 @@ impl Outbound {
         self.pending.as_mut().map(|pending| mem::take(&mut pending.completions)).unwrap_or_default()
     }
 
-    /// Takes out the last chunk, if it was written. To be called before anything is appended; the caller drops
-    /// it where nothing is borrowed.
+    /// Takes out the last chunk, if it was written. Called before anything is appended; the caller drops the
+    /// chunk where no cell of the channel is borrowed.
     #[inline]
     pub(super) fn take_written_bytes(&mut self) -> Option<Bytes> {
         self.bytes.take_written_chunk()

@@ -48,8 +48,8 @@ const SPINS_PER_POLL: u32 = 8;
 pub(crate) struct LoopRunner {
     local: LocalLoop,
     counters: Arc<LoopCounters>,
-    /// True if there is a strategy to ask, a spin before each sleep, or a pause of the driver. One branch per turn
-    /// covers all three.
+    /// True if the loop asks a strategy, spins before each sleep, or has paused its driver. One branch per turn
+    /// covers all three cases.
     has_special_wait: bool,
     strategy: Option<Arc<dyn SelectStrategy>>,
     strategy_origin: Origin,

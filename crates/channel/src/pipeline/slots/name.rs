@@ -75,7 +75,8 @@ impl Name {
         *half
     }
 
-    /// True if both names display as the same text, whichever part of it is the codec suffix.
+    /// True if both names are displayed as the same text, even if the codec suffix of one is part of the other's
+    /// base.
     pub(crate) fn has_same_text(&self, other: &Name) -> bool {
         self.bytes().eq(other.bytes())
     }

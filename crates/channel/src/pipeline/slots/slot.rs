@@ -172,7 +172,7 @@ impl HandlerInfo {
 
 impl Slot {
     /// Returns the slot of one end of a pipeline, which stops every event.
-    pub(super) fn end(prev: u32, next: u32) -> Self {
+    pub(super) fn pipeline_end(prev: u32, next: u32) -> Self {
         Self { prev, next, stops_for: Events::ALL, state: SlotState::Live, ..Self::free() }
     }
 

@@ -53,7 +53,7 @@ impl SlotList {
     pub(crate) fn new() -> Self {
         // Room for both ends and one handler.
         let mut slots = Vec::with_capacity(3);
-        slots.extend([Slot::end(HEAD, TAIL), Slot::end(HEAD, TAIL)]);
+        slots.extend([Slot::pipeline_end(HEAD, TAIL), Slot::pipeline_end(HEAD, TAIL)]);
         Self {
             slots,
             first_free: HEAD,

@@ -125,18 +125,18 @@ fn c04_every_operation_of_a_context_completes_a_closure_or_a_promise() {
 }
 
 #[test]
-fn c02_close_now_closes_without_a_future() {
+fn c02_close_without_future_closes_the_channel() {
     let mut fixture = started_fixture(|edit, log| {
         edit.add_last("app", log.recorder().interest(Events::CLOSE | Events::INACTIVE))?;
         Ok(())
     });
-    fixture.on_loop(Channel::close_now);
+    fixture.on_loop(Channel::close_without_future);
     assert_eq!(fixture.log.take()[..2], ["app close", "app on_inactive"]);
     let mut fixture = started_fixture(|_, _| Ok(()));
-    fixture.channel().close_now(); // As another thread would.
+    fixture.channel().close_without_future(); // As another thread would.
     fixture.run();
     assert!(!fixture.channel().is_open());
-    fixture.channel().close_now(); // A second call has no effect.
+    fixture.channel().close_without_future(); // A second call has no effect.
 }
 
 #[test]

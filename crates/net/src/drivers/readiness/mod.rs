@@ -340,7 +340,7 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
                 None => None,
             };
             // An edge that no registration waits for is recorded, and does not end the wait.
-            let (ready, wake_flags) = match self.select(timeout) {
+            let (ready, select_flags) = match self.select(timeout) {
                 Ok(selected) => selected,
                 Err(error) => {
                     self.event_count = 0;
@@ -352,8 +352,8 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
             };
             let ready = ready + self.queue.len();
             let due = || until.is_some_and(|until| self.clock.now() >= until);
-            if ready > 0 || wake_flags != 0 || due() {
-                return Ok(WaitSummary { ready, woken: wake_flags & WOKEN != 0 });
+            if ready > 0 || select_flags != 0 || due() {
+                return Ok(WaitSummary { ready, woken: select_flags & WOKEN != 0 });
             }
         }
     }

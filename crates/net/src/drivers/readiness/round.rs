@@ -101,14 +101,14 @@ impl<S: Selector> ReadinessDriver<S> {
     #[inline]
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, u8)> {
         self.event_count = self.selector.wait(timeout)?;
-        let (mut ready, mut wake_flags) = (0, 0);
+        let (mut ready, mut select_flags) = (0, 0);
         for signal in self.selector.events(self.event_count) {
             let SelectorEvent::Ready(token, bits) = signal else {
-                wake_flags |= WOKEN;
+                select_flags |= WOKEN;
                 continue;
             };
             let Some(registration) = self.registrations.get_mut(token) else {
-                wake_flags |= STALE;
+                select_flags |= STALE;
                 continue;
             };
             if !registration.on_ready(bits) {
@@ -118,7 +118,7 @@ impl<S: Selector> ReadinessDriver<S> {
                 ready += 1;
             }
         }
-        Ok((ready, wake_flags))
+        Ok((ready, select_flags))
     }
 
     /// Returns the token at this position: of a selector event, or of a queue entry behind the events.

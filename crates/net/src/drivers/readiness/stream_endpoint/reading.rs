@@ -19,7 +19,7 @@ use crate::sockets::ancillary;
 const NOT_ONLY_DATA: ReadyFlags =
     ReadyFlags::READ_END.or(ReadyFlags::HANG_UP).or(ReadyFlags::ERROR).or(ReadyFlags::PRIORITY);
 
-/// Readiness that a read answered with EAGAIN disproves.
+/// The readiness flags to clear when a read returns EAGAIN.
 const CLEARED_BY_EAGAIN: ReadyFlags =
     ReadyFlags::READ.or(ReadyFlags::PRIORITY).or(ReadyFlags::READ_END).or(ReadyFlags::HANG_UP);
 
