@@ -5,7 +5,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
-use super::actions::{act_with_context, act_with_handle};
+use super::random_actions::{act_with_context, act_with_handle};
 use super::shared_state::{LiveCount, LiveCounts, run_state};
 
 /// Counts one more live object; a run is in progress whenever one is made.

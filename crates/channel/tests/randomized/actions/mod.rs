@@ -13,9 +13,9 @@
 //! `pipeline_model` is the counterpart: it knows which events must come in which order, and therefore has
 //! fewer actions. A failure names its seed; `run` with that seed alone repeats it.
 
-mod actions;
 mod actors;
 mod checks;
+mod random_actions;
 mod shared_state;
 
 use std::ops::Range;
@@ -27,8 +27,8 @@ use waterwheel_channel::{ChannelFuture, EventLoopGroup, ManualEventLoop};
 use waterwheel_executor::{Clock, EventExecutor, ManualExecutor};
 use waterwheel_testkit::manual::Manual;
 
-use self::actions::{act_with_handle, new_pair};
 use self::checks::{Violations, check_all_is_over, check_nothing_is_left};
+use self::random_actions::{act_with_handle, new_pair};
 use self::shared_state::{PLANNED_PANIC, RunState};
 
 /// About three seconds in a debug build for each test.
