@@ -31,7 +31,7 @@ impl<T: ?Sized + Unpin> AutoTraits<T> {
     pub(crate) const UNPIN: bool = true;
 }
 
-/// Makes a line of the list: the type, the expected auto traits, the actual ones.
+/// Builds an entry of the list: the type, the expected auto traits, the actual ones.
 macro_rules! is {
     ($ty:ty: $send:literal $sync:literal $unpin:literal) => {{
         let found = (<AutoTraits<$ty>>::SEND, <AutoTraits<$ty>>::SYNC, <AutoTraits<$ty>>::UNPIN);
@@ -40,12 +40,12 @@ macro_rules! is {
 }
 pub(crate) use is;
 
-/// A line of the list: the type, the expected `Send`, `Sync`, `Unpin`, and the actual ones.
-pub(crate) type Line = (&'static str, (bool, bool, bool), (bool, bool, bool));
+/// An entry of the list: the type, the expected `Send`, `Sync`, `Unpin`, and the actual ones.
+pub(crate) type TypeEntry = (&'static str, (bool, bool, bool), (bool, bool, bool));
 
-/// Panics if a line is wrong, or if the listed types are not the public ones: those that `sources` re-export, and
+/// Panics if an entry is wrong, or if the listed types are not the public ones: those that `sources` re-export, and
 /// `others`.
-pub(crate) fn check(listed: &[Line], sources: &[&'static str], others: &[&'static str]) {
+pub(crate) fn check(listed: &[TypeEntry], sources: &[&'static str], others: &[&'static str]) {
     let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
     assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");
 

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 thread_local! {
     /// Needs neither an initialiser nor a destructor: reaching it never allocates.
@@ -24,7 +24,7 @@ thread_local! {
 
 /// Bytes allocated by all threads, less bytes freed. Any thread adds and subtracts with Relaxed ordering: the count
 /// orders nothing.
-static BYTES_OF_ALL: AtomicUsize = AtomicUsize::new(0);
+static PROCESS_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 /// Returns how many allocations the calling thread has made so far; growing a block (`realloc`) counts as one.
 pub(crate) fn allocations() -> u64 {
@@ -40,8 +40,8 @@ pub(crate) fn bytes() -> usize {
 
 /// Returns how many bytes all threads have allocated so far and not freed.
 #[allow(dead_code, reason = "not every test that includes this file needs it")]
-pub(crate) fn bytes_of_all() -> usize {
-    BYTES_OF_ALL.load(Ordering::Relaxed)
+pub(crate) fn process_bytes() -> usize {
+    PROCESS_BYTES.load(Ordering::Relaxed)
 }
 
 /// Calls `f` and returns how many allocations the calling thread made in it.
@@ -52,18 +52,18 @@ pub(crate) fn allocations_in<R>(f: impl FnOnce() -> R) -> (u64, R) {
     (allocations() - before, result)
 }
 
-/// The system's allocator with counters.
-struct Counting;
+/// The system allocator, with counters of allocations and bytes.
+struct CountingAllocator;
 
-fn count(given: usize, taken: usize) {
-    BYTES.set(BYTES.get().wrapping_add(given).wrapping_sub(taken));
-    BYTES_OF_ALL.fetch_add(given.wrapping_sub(taken), Ordering::Relaxed); // Wraps, as above.
-    ALLOCATIONS.set(ALLOCATIONS.get() + u64::from(given > 0));
+fn count(allocated: usize, freed: usize) {
+    BYTES.set(BYTES.get().wrapping_add(allocated).wrapping_sub(freed));
+    PROCESS_BYTES.fetch_add(allocated.wrapping_sub(freed), Ordering::Relaxed); // Wraps, as above.
+    ALLOCATIONS.set(ALLOCATIONS.get() + u64::from(allocated > 0));
 }
 
 // SAFETY: every call is forwarded unchanged to the system's allocator; counting touches a plain cell of
 // this thread and an atomic number, and neither allocates nor unwinds.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
         // SAFETY: the caller's promise is passed on.

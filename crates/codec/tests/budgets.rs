@@ -118,9 +118,9 @@ fn c15_a_text_line_allocates_its_string_and_a_box() {
 
 #[test]
 fn c15_a_text_line_in_a_chain_allocates_only_its_string() {
-    struct Drop;
+    struct DropLine;
 
-    impl Stage for Drop {
+    impl Stage for DropLine {
         type In = String;
         type Out = Infallible;
 
@@ -129,7 +129,7 @@ fn c15_a_text_line_in_a_chain_allocates_only_its_string() {
         }
     }
 
-    let chain = Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(Drop));
+    let chain = Inbound(Decode::new(LineDecoder::new(80)).then(Utf8).then(DropLine));
     assert_eq!(read(chain), LINES * ROUNDS);
 }
 
@@ -172,9 +172,9 @@ fn k05_lengths_are_prepended_without_an_allocation() {
 }
 
 /// The last stage of a chain: answers a command without an allocation of its own.
-struct Value;
+struct AnswerArgument;
 
-impl Stage for Value {
+impl Stage for AnswerArgument {
     type In = RespCommand;
     type Out = Infallible;
 
@@ -187,7 +187,7 @@ impl Stage for Value {
 #[test]
 fn k05_a_command_in_a_chain_is_answered_without_an_allocation() {
     let command = RespCommand::new(&["SET", "key", "hello, world", "EX", "10", "NX"]);
-    let chain = Inbound(Decode::new(RespCommandDecoder::default()).then(Value));
+    let chain = Inbound(Decode::new(RespCommandDecoder::default()).then(AnswerArgument));
     let make = |edit: &mut Edit<'_>| edit.add_last("commands", chain).map(drop);
     let read = allocated_for(command.wire(), make, |block, pipeline| {
         pipeline.fire_read(block.clone());

@@ -157,7 +157,7 @@ fn k05_no_byte_of_a_split_frame_is_scanned_twice() {
 }
 
 #[test]
-fn k02_frames_of_a_fixed_length() {
+fn k02_frames_of_a_fixed_length_are_decoded_and_encoded() {
     let frames_of_four = FixedLength::new(4).unwrap();
     DecoderVerifier::new(move || frames_of_four)
         .gives("abcdefgh", frames(["abcd", "efgh"]))
@@ -176,7 +176,7 @@ fn k02_frames_of_a_fixed_length() {
 }
 
 #[test]
-fn k02_frames_with_a_varint_before_them() {
+fn k02_frames_with_a_varint_length_are_decoded() {
     let verify = || DecoderVerifier::new(|| VarintDecoder::new(300));
     let long = Bytes::from(vec![b'x'; 300]);
     let stream = [b"\xac\x02", &long[..]].concat();

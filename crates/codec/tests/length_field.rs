@@ -137,7 +137,7 @@ fn k01_a_length_beyond_sixty_four_bits_ends_the_decoding() {
 }
 
 #[test]
-fn k01_a_frame_shorter_than_what_is_stripped_is_one_error() {
+fn k01_a_frame_shorter_than_its_stripped_bytes_is_one_error() {
     let error = "length field: a frame has 2 bytes, fewer than the 3 to strip";
     verify(LengthField::new(1).strip(3))
         .fails(b"\x01!", error)
@@ -168,7 +168,7 @@ fn k01_a_frame_that_the_end_of_the_stream_cuts_off_is_an_error() {
 }
 
 #[test]
-fn k01_options_that_do_not_fit_each_other_are_refused_with_their_values() {
+fn k01_contradictory_options_are_refused_with_an_error_that_shows_their_values() {
     let refused = |shape: LengthField| shape.decoder().unwrap_err().to_string();
     for width in [0, 5, 6, 7, 9, usize::MAX] {
         let error = LengthField::new(width).decoder().unwrap_err();

@@ -18,10 +18,10 @@ fn too_long(length: usize) -> LineTooLong {
 }
 
 /// The error for a line beyond 4 bytes before its end is known.
-const OVER: LineTooLong = LineTooLong { limit: 4, length: None };
+const TOO_LONG_UNFINISHED: LineTooLong = LineTooLong { limit: 4, length: None };
 
 #[test]
-fn c15_lines_end_with_a_line_feed_or_a_carriage_return_before_it() {
+fn c15_a_line_ends_with_lf_or_crlf() {
     verify(|| LineDecoder::new(80))
         .gives("a\n", lines(["a"]))
         .gives("bc\r\n", lines(["bc"]))
@@ -84,14 +84,14 @@ fn c15_fail_fast_reports_a_too_long_line_before_its_end() {
     verify(|| LineDecoder::new(4).fail_fast())
         .gives("ab\n", lines(["ab"]))
         .gives("1234", [])
-        .fails("5", OVER)
+        .fails("5", TOO_LONG_UNFINISHED)
         .gives("6789\r0", [])
         .gives("\r\ncd\n", lines(["cd"]))
-        .fails("12345\n", OVER)
+        .fails("12345\n", TOO_LONG_UNFINISHED)
         .gives("1234\r", [])
         .gives("\n", lines(["1234"]))
         .gives("1234\r", [])
-        .fails("5", OVER)
+        .fails("5", TOO_LONG_UNFINISHED)
         .gives("\n", [])
         .verify();
 }
@@ -148,12 +148,12 @@ fn c15_a_too_long_line_is_reported_at_the_end_of_the_stream_at_the_latest() {
     for make in
         [|| LineDecoder::new(4).fail_fast(), || LineDecoder::new(4).fail_fast().give_unfinished()]
     {
-        verify(make).fails("12345", OVER).gives("678", []).verify();
+        verify(make).fails("12345", TOO_LONG_UNFINISHED).gives("678", []).verify();
     }
 }
 
 #[test]
 fn c15_the_error_names_limit_and_length() {
     assert_eq!(too_long(9).to_string(), "a line has 9 bytes; at most 4 are allowed");
-    assert_eq!(OVER.to_string(), "a line is longer than 4 bytes");
+    assert_eq!(TOO_LONG_UNFINISHED.to_string(), "a line is longer than 4 bytes");
 }

@@ -100,7 +100,7 @@ fn k03_every_type_of_value_is_read_and_written() {
 }
 
 #[test]
-fn k03_other_ways_to_write_a_value_are_read_too() {
+fn k03_alternative_encodings_of_a_value_are_decoded() {
     verify(RespLimits::default())
         .gives("$-1\r\n*-1\r\n", [RespValue::Null, RespValue::Null])
         .gives(

@@ -293,7 +293,7 @@ fn k14_proxy_forwards_one_direction_while_the_other_is_not_read() {
 #[test]
 fn c07_proxy_applies_back_pressure_from_a_slow_reader_to_its_writer() {
     const TOTAL: usize = 200_000_000;
-    // To the server and to the client: back-pressure goes both ways.
+    // Both directions: back-pressure applies to the server and to the client.
     for to_server in [true, false] {
         let (proxy, target) = proxy();
         let client = proxy.connect();

@@ -60,9 +60,9 @@ macro_rules! conformance_matrix {
                 c05_a_close_in_a_handler_completes_after_the_handlers_call_returns
             }
             connecting {
-                c12_a_refused_connect_fails_and_leaves_nothing
+                c12_a_refused_connect_fails_and_leaves_nothing_behind
                 c12_a_connect_fails_after_its_timeout
-                c12_a_cancelled_connect_leaves_nothing
+                c12_a_cancelled_connect_leaves_nothing_behind
             }
             editing {
                 c05_edits_while_data_flows_lose_and_reorder_nothing
@@ -115,7 +115,7 @@ const REQUIRED_ABILITIES: [(&str, Ability); 9] = [
     ("c02_a_reset_is_reported_once_as_an_error_and_closes_the_channel", Ability::ForeignPeer),
     ("c11_a_close_with_linger_zero_resets_the_peer", Ability::Lingering),
     ("c12_a_connect_fails_after_its_timeout", Ability::SlowConnect),
-    ("c12_a_cancelled_connect_leaves_nothing", Ability::SlowConnect),
+    ("c12_a_cancelled_connect_leaves_nothing_behind", Ability::SlowConnect),
 ];
 
 /// Cases that count resources of the whole process, and so run alone.

@@ -34,7 +34,8 @@ pub(crate) fn broadcast(setup: &SoakSetup, rng: &mut SeededRng) {
         let len = rng.below(3_000);
         message.extend_from_slice(&rng.bytes(len));
         sent.extend_from_slice(&message);
-        let outcome = get(group.write_and_flush(Bytes::from(message))).expect("an outcome");
+        let outcome = get(group.write_and_flush(Bytes::from(message)))
+            .expect("the group operation completes");
         assert!(outcome.is_success() && outcome.len() == connections.len(), "{outcome:?}");
     }
     for connection in &connections {
@@ -47,7 +48,7 @@ pub(crate) fn broadcast(setup: &SoakSetup, rng: &mut SeededRng) {
         );
         setup.common.byte_counts.add_client(sent.len(), read.len());
     }
-    let outcome = get(group.close()).expect("an outcome");
+    let outcome = get(group.close()).expect("the group operation completes");
     assert!(outcome.is_success() && outcome.len() == connections.len(), "{outcome:?}");
     assert!(group.is_empty());
 }

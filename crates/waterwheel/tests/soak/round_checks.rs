@@ -5,7 +5,7 @@ use std::fs;
 use waterwheel::channel::EventLoop;
 
 use crate::client_connection::get;
-use crate::counting_allocator::bytes_of_all;
+use crate::counting_allocator::process_bytes;
 use crate::services::CAP;
 use crate::soak_setup::SoakSetup;
 
@@ -33,15 +33,15 @@ pub(crate) struct ProcessUsage {
 
 impl ProcessUsage {
     pub(crate) fn now() -> Self {
-        let count = |of| fs::read_dir(of).expect("Linux").count();
-        let status = fs::read_to_string("/proc/self/status").expect("Linux");
+        let count = |of| fs::read_dir(of).expect("/proc is mounted").count();
+        let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .expect("VmRSS is in /proc/self/status");
-        let resident_kib = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        let resident_kib = line.trim().trim_end_matches(" kB").parse().expect("VmRSS is a number");
         let (files, threads) = (count("/proc/self/fd"), count("/proc/self/task"));
-        Self { files, threads, bytes: bytes_of_all(), resident_kib }
+        Self { files, threads, bytes: process_bytes(), resident_kib }
     }
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct SoakSetup {
     /// Content of the file that is served.
     pub(crate) content: Bytes,
     /// A socket that is bound but does not listen: connects to its address are refused.
-    _unlistened: OwnedFd,
+    _bound_socket: OwnedFd,
     pub(crate) refusing_address: SocketAddr,
     /// Read-locked by scenarios that need new descriptors, write-locked by the one that exhausts them.
     descriptors: RwLock<()>,
@@ -73,7 +73,7 @@ impl Service {
     pub(crate) const TCP: [Service; 4] =
         [Service::Drained, Service::Boss, Service::PerChannel, Service::Faulted];
 
-    /// True if the server may end a connection early: its loops are drained, or there was no descriptor for a loop.
+    /// True if the server may end a connection early: its loops are drained, or there may be no descriptor for its loop.
     pub(crate) fn may_end_early(self) -> bool {
         matches!(self, Service::Drained | Service::PerChannel)
     }
@@ -91,11 +91,12 @@ impl SoakSetup {
         let services = Services::new(&common, file);
         let (drained_group, servers) = common.serve_on_each_loop("127.0.0.1:0");
         let drained_address = servers.local_address().expect("the servers are bound");
-        let unlistened = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
-        let unlistened = unlistened.expect("a socket");
+        let bound_socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None);
+        let bound_socket = bound_socket.expect("a socket is created");
         let any: SocketAddr = ([127, 0, 0, 1], 0).into();
-        rustix::net::bind(&unlistened, &any).expect("a port");
-        let refusing_address = rustix::net::getsockname(&unlistened).expect("a port");
+        rustix::net::bind(&bound_socket, &any).expect("a port is free");
+        let refusing_address =
+            rustix::net::getsockname(&bound_socket).expect("the socket is bound");
         let clients = [
             common.group("clients-epoll", EventLoopGroup::builder(Epoll).threads(2)),
             common.group("clients-poll", EventLoopGroup::builder(Poll).threads(1)),
@@ -107,8 +108,8 @@ impl SoakSetup {
             drained_address,
             clients,
             content,
-            _unlistened: unlistened,
-            refusing_address: refusing_address.try_into().expect("an IP address"),
+            _bound_socket: bound_socket,
+            refusing_address: refusing_address.try_into().expect("the address is an IP address"),
             descriptors: RwLock::default(),
         }
     }

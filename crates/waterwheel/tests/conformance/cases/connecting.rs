@@ -8,7 +8,7 @@ use waterwheel::channel::{Bootstrap, Channel, ChannelOptions, LoopMetrics};
 use crate::cell::Cell;
 use crate::test_bed::{TestBed, get, wait_until};
 
-pub(crate) fn c12_a_refused_connect_fails_and_leaves_nothing(cell: &Cell) {
+pub(crate) fn c12_a_refused_connect_fails_and_leaves_nothing_behind(cell: &Cell) {
     let test_bed = TestBed::new(cell, 2);
     for _ in 0..20 {
         let refused = cell.client(&test_bed.group).connect(cell.refusing_address());
@@ -61,7 +61,7 @@ pub(crate) fn c12_a_connect_fails_after_its_timeout(cell: &Cell) {
     wait_until("the channel is closed", || test_bed.channels() == 1 + waiting.len());
 }
 
-pub(crate) fn c12_a_cancelled_connect_leaves_nothing(cell: &Cell) {
+pub(crate) fn c12_a_cancelled_connect_leaves_nothing_behind(cell: &Cell) {
     let test_bed = TestBed::new(cell, 1);
     let clients = cell.client(&test_bed.group);
     let (server, waiting) = server_with_full_backlog(&test_bed, &clients);

@@ -93,14 +93,14 @@ impl ResourceCounts {
 }
 
 fn open_files() -> usize {
-    fs::read_dir("/proc/self/fd").expect("Linux").count()
+    fs::read_dir("/proc/self/fd").expect("/proc is mounted").count()
 }
 
 fn resident_kib() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").expect("Linux");
+    let status = fs::read_to_string("/proc/self/status").expect("/proc is mounted");
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmRSS:"))
         .expect("VmRSS is in /proc/self/status");
-    line.trim().trim_end_matches(" kB").parse().expect("a number")
+    line.trim().trim_end_matches(" kB").parse().expect("VmRSS is a number")
 }
