@@ -118,9 +118,9 @@ impl Transport for GeneratorTransport {
         Ok(())
     }
 
-    fn set_read(&mut self, up: &TransportContext, plan: Option<ReadPlan>) {
+    fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
         if plan.is_some() {
-            up.wake();
+            context.wake();
         }
     }
 

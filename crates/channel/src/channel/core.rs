@@ -90,7 +90,7 @@ pub(super) struct ColdFields {
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
     pub(super) unhandled_errors: ReportThrottle,
-    /// When an unhandled error was last reported.
+    /// The time of the last report of an unhandled error.
     pub(super) last_error_report: Option<Nanos>,
     pub(super) handler_failures: ReportThrottle,
     /// The timer that ends the pause after a failed read.

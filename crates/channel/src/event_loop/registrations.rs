@@ -86,9 +86,9 @@ pub(crate) struct Registrations {
 /// An entry in the list of work to do when nothing is borrowed. There is one list, because every turn checks
 /// whether it is empty.
 enum EndedRegistration {
-    /// The driver has detached this token: `on_detached` is to be called.
+    /// The driver has detached this token: `on_detached` has to be called.
     Detached(Token),
-    /// The driver has refused this socket or descriptor: it is to be dropped.
+    /// The driver has refused this socket or descriptor, which has to be dropped.
     Refused(Io),
 }
 

@@ -71,7 +71,7 @@ impl<T> fmt::Debug for LocalJoin<T> {
 pub(crate) struct JoinSlot<T>(Rc<RefCell<JoinState<T>>>);
 
 enum JoinState<T> {
-    /// Not completed, with the waker of the `LocalJoin` if it was polled.
+    /// The future has not completed. Holds the waker of the `LocalJoin` if that was polled.
     Running(Option<Waker>),
     Done(Result<T, Error>),
     /// The `LocalJoin` has returned the outcome.

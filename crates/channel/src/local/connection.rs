@@ -137,8 +137,8 @@ impl ConnectionEnd {
         }
     }
 
-    /// True if a blocked write is to be resumed. If the peer is gone it is resumed too, and fails; but while
-    /// reading is on, the peer's last messages are read first.
+    /// True if a blocked write can be resumed: there is room, or the peer is gone, and then the write fails. While
+    /// reading is on, the messages of a peer that is gone are read first.
     fn can_resume_write(&mut self, reads: bool) -> bool {
         let can_resume_write = self.is_blocked
             && match self.to_peer.room_to_resume() {
@@ -150,7 +150,7 @@ impl ConnectionEnd {
         can_resume_write
     }
 
-    /// True if the end of the peer's stream is to be reported while reading is off.
+    /// True if the end of the peer's stream has to be reported, although reading is off.
     fn must_report_peer_end(&self) -> bool {
         !self.is_peer_end_reported && !self.is_closed && self.from_peer.is_finished()
     }

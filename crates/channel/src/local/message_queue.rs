@@ -33,7 +33,7 @@ struct MessageQueueState {
     fill: QueueFill,
     writer: QueueSide,
     reader: QueueSide,
-    /// True if the reader, which takes nothing, is to be woken when the writer has finished.
+    /// True if the writer wakes the reader when it has finished, although the reader takes no messages.
     wakes_reader_at_end: bool,
 }
 
@@ -81,9 +81,9 @@ impl QueueFill {
 #[derive(Default)]
 pub(super) struct QueueSide {
     pub(super) is_closed: bool,
-    /// True if it found nothing to do and is to be woken.
+    /// True if this end found nothing to do and waits to be woken.
     pub(super) is_waiting: bool,
-    /// Absent while it is not registered.
+    /// The waker of this end's transport. Absent while the transport is not registered.
     pub(super) waker: Option<TransportWaker>,
 }
 

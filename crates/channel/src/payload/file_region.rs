@@ -71,7 +71,9 @@ impl FileRegion {
         let file = file.into();
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(invalid(format!("only regular files can be sent: {file:?} is not one")));
+            return Err(invalid_input(format!(
+                "only regular files can be sent: {file:?} is not one"
+            )));
         }
         file.read_at(&mut [], 0).map_err(|error| {
             io::Error::new(error.kind(), format!("{file:?} cannot be read: {error}"))
@@ -87,11 +89,15 @@ impl FileRegion {
             Bound::Unbounded => metadata.len().max(start),
         };
         if end < start {
-            return Err(invalid(format!("the region ends at {end}, before its start at {start}")));
+            return Err(invalid_input(format!(
+                "the region ends at {end}, before its start at {start}"
+            )));
         }
         if end > metadata.len() {
             let len = metadata.len();
-            return Err(invalid(format!("{file:?} has {len} bytes: a region cannot end at {end}")));
+            return Err(invalid_input(format!(
+                "{file:?} has {len} bytes: a region cannot end at {end}"
+            )));
         }
         Ok(Self { file, offset: start, len: end - start })
     }
@@ -177,7 +183,7 @@ impl fmt::Debug for FileRegion {
     }
 }
 
-fn invalid(what: String) -> io::Error {
+fn invalid_input(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 

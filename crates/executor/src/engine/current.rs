@@ -152,8 +152,8 @@ pub(crate) fn clear_timer(position: &WheelPosition) {
     }
 }
 
-/// Makes this thread the given loop's until the guard is dropped, also on unwind. The previous loop is restored
-/// then.
+/// Makes this thread the given loop's thread until the guard is dropped, also on unwind. Then the previous loop
+/// is restored.
 pub(crate) fn enter(mut current: CurrentLoop) -> EnteredLoop {
     let previous_id = ID.with(|id| id.replace(current.id.0));
     current.outer = get().map(Rc::new);

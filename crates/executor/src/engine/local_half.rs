@@ -46,7 +46,7 @@ pub(crate) struct LocalHalf<X: Send + 'static> {
     /// Cancelled timers that were taken out of the wheel and are about to be dropped. Empty otherwise; kept for
     /// its capacity.
     removed: RefCell<Vec<WheelEntry<X>>>,
-    /// When the loop last checked whether timers are due.
+    /// The time of the last check for due timers.
     now: Cell<Nanos>,
     pub(crate) hooks: RefCell<ShutdownHooks>,
     /// True after the last pass: nothing that is queued here would ever run.

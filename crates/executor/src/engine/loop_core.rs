@@ -35,11 +35,11 @@ pub struct LoopCore<X: Send + 'static> {
     pub(crate) local: Rc<LocalHalf<X>>,
     /// `None` for a pooled loop, which has no thread of its own: the values need not be `Send`.
     pub(super) loop_locals: Option<Rc<LoopLocals>>,
-    /// When the last user task or hook since the begin of the shutdown ended.
+    /// The time at which the last user task or hook of the shutdown ended.
     pub(super) last_activity: Option<Nanos>,
     /// True if the last pass ran a user task.
     pub(crate) was_active: bool,
-    /// When a shutdown under way has to be checked again; [`Nanos::MAX`] without one.
+    /// The time at which a shutdown in progress is checked again; [`Nanos::MAX`] without a shutdown.
     pub(super) quiet_until: Nanos,
     /// Admissions of taken commands that are not returned yet. One atomic operation returns many, and the word
     /// that producers write with every submission is not touched meanwhile.

@@ -237,9 +237,9 @@ pub struct ThreadProperties {
     pub name: Option<String>,
     /// The thread's id.
     pub id: ThreadId,
-    /// True while the loop runs on it.
+    /// True while the loop runs on the thread.
     pub is_alive: bool,
-    /// When the loop started on it.
+    /// The time at which the loop started on the thread.
     pub started_at: SystemTime,
 }
 

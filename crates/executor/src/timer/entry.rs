@@ -80,7 +80,7 @@ pub(crate) enum Fired {
     Cancelled,
     /// The timer ran, and is done.
     Ran,
-    /// The timer ran, and is to be fired again at this time.
+    /// The timer ran, and fires again at this time.
     Again(Nanos),
 }
 

@@ -23,7 +23,7 @@ pub struct SlowWork {
     pub activity: Activity,
     /// The outermost piece of work, if that is something else: both hold the loop.
     pub enclosing: Option<Activity>,
-    /// When it began to hold the loop, by the time of day.
+    /// The wall-clock time at which the work began to hold the loop.
     pub since: SystemTime,
     /// How long it has held the loop. The true time is longer by up to one interval between two looks; for work
     /// that has ended it may also be shorter by up to one.

@@ -120,16 +120,16 @@ impl Driver for ManualDriver {
                 RegistrationSource::Datagrams(expect::<DatagramEnd>(io, "socket for datagrams")?),
                 false,
             ),
-            _ => return Err(invalid("the manual driver does not support this role")),
+            _ => return Err(invalid_input("the manual driver does not support this role")),
         };
         if let RegistrationSource::Stream(stream) = &source {
             match role {
                 Role::Connecting(_) if stream.is_open() => {
-                    return Err(invalid("the socket is already connected"));
+                    return Err(invalid_input("the socket is already connected"));
                 }
                 Role::Connecting(Address::Ip(target)) => stream.dial(target),
                 Role::Connecting(_) => {
-                    return Err(invalid("the target is not an IP address"));
+                    return Err(invalid_input("the target is not an IP address"));
                 }
                 _ if !stream.is_open() => return Err(io::ErrorKind::NotConnected.into()),
                 _ => {}
@@ -161,7 +161,7 @@ impl Driver for ManualDriver {
             RegistrationSource::Listener(listener) => Io::new(listener),
             RegistrationSource::Datagrams(end) => Io::new(end),
             RegistrationSource::Foreign(..) => {
-                return Err(invalid("a foreign source cannot be released"));
+                return Err(invalid_input("a foreign source cannot be released"));
             }
         })
     }
@@ -224,7 +224,7 @@ impl Driver for ManualDriver {
         refuse_empty(interest)?;
         match &mut self.registration(token)?.source {
             RegistrationSource::Foreign(_, current) => *current = interest,
-            _ => return Err(invalid("the registration is not a foreign source")),
+            _ => return Err(invalid_input("the registration is not a foreign source")),
         }
         Ok(())
     }
@@ -297,7 +297,7 @@ fn expect<T: 'static>(io: Io, what: &str) -> io::Result<T> {
 
 fn refuse_empty(interest: Interest) -> io::Result<()> {
     match interest.is_empty() {
-        true => Err(invalid("the interest is empty")),
+        true => Err(invalid_input("the interest is empty")),
         false => Ok(()),
     }
 }
@@ -306,6 +306,6 @@ fn not_attached(token: Token) -> io::Error {
     io::Error::new(io::ErrorKind::NotFound, format!("{token:?} is not attached"))
 }
 
-pub(super) fn invalid(why: &str) -> io::Error {
+pub(super) fn invalid_input(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, why)
 }

@@ -159,7 +159,7 @@ impl Manual {
         self.kernel.clock_moved();
     }
 
-    /// Creates a connected stream: the [`Io`] is to be attached as `Stream`, and the test is its peer.
+    /// Creates a connected stream: the caller attaches the [`Io`] as `Stream`, and the test is its peer.
     #[must_use]
     pub fn pair(&self) -> (Io, Peer) {
         let (end, peer) = stream::connected(self.kernel.new_address());

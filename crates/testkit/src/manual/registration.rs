@@ -40,9 +40,9 @@ pub(super) struct ManualRegistration {
     pub(super) finish_reported: bool,
     /// The error of a `Failed` or `AcceptFailed` event, to be delivered last in the round.
     failure: Option<io::Error>,
-    /// The stream has failed: no event follows.
+    /// True if the stream has failed: no event follows.
     broken: bool,
-    /// `Detached` is to be delivered, and no other event.
+    /// True if `Detached` is the only event that may still be delivered.
     pub(super) detaching: bool,
 }
 
@@ -325,7 +325,7 @@ impl ManualRegistration {
             }
     }
 
-    /// True if `Eof` is to be delivered.
+    /// True if `Eof` has to be delivered.
     fn is_at_end(&self) -> bool {
         match &self.source {
             RegistrationSource::Stream(stream) => {
@@ -335,7 +335,7 @@ impl ManualRegistration {
         }
     }
 
-    /// True if the peer has finished and `PeerFinished` is to be delivered, because reads are off.
+    /// True if the peer has finished and `PeerFinished` has to be delivered, because reads are off.
     fn must_report_finish(&self) -> bool {
         match &self.source {
             RegistrationSource::Stream(stream) => {
@@ -362,13 +362,15 @@ impl ManualRegistration {
     /// Starts a write.
     pub(super) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
         if self.writing.is_some() {
-            return Err(super::driver::invalid(
+            return Err(super::driver::invalid_input(
                 "a write is pending; its Wrote event must come first",
             ));
         }
         let stream = self.connected_stream()?;
         if queue.is_empty() {
-            return Err(super::driver::invalid("the queue is empty: there is nothing to write"));
+            return Err(super::driver::invalid_input(
+                "the queue is empty: there is nothing to write",
+            ));
         }
         if self.mode == CompletionMode::Completion && stream.is_writable() {
             self.writing = Some(PendingWrite::Chunks(queue.chunks().cloned().collect()));
@@ -388,12 +390,12 @@ impl ManualRegistration {
         batch: &mut dyn Iterator<Item = &Datagram>,
     ) -> io::Result<Submit> {
         if self.writing.is_some() {
-            return Err(super::driver::invalid(
+            return Err(super::driver::invalid_input(
                 "a write is pending; its Wrote event must come first",
             ));
         }
         let RegistrationSource::Datagrams(end) = &self.source else {
-            return Err(super::driver::invalid("the registration is not a datagram socket"));
+            return Err(super::driver::invalid_input("the registration is not a datagram socket"));
         };
         let mut sent = 0;
         for datagram in batch {
@@ -414,12 +416,12 @@ impl ManualRegistration {
     pub(super) fn may_be_released(&self) -> io::Result<()> {
         match &self.source {
             RegistrationSource::Foreign(..) => {
-                Err(super::driver::invalid("a foreign source cannot be released"))
+                Err(super::driver::invalid_input("a foreign source cannot be released"))
             }
-            _ if self.connecting => Err(super::driver::invalid("a connect is in flight")),
+            _ if self.connecting => Err(super::driver::invalid_input("a connect is in flight")),
             _ => match self.writing {
                 Some(PendingWrite::Chunks(_)) => {
-                    Err(super::driver::invalid("a write is in flight"))
+                    Err(super::driver::invalid_input("a write is in flight"))
                 }
                 Some(PendingWrite::Room) | None => Ok(()),
             },
@@ -433,7 +435,7 @@ impl ManualRegistration {
                 Err(io::ErrorKind::NotConnected.into())
             }
             RegistrationSource::Stream(stream) => Ok(stream),
-            _ => Err(super::driver::invalid("the registration is not a stream")),
+            _ => Err(super::driver::invalid_input("the registration is not a stream")),
         }
     }
 

@@ -210,7 +210,7 @@ impl Recorder {
         self
     }
 
-    /// Writes the line and calls the actions of this method; returns whether the event is to be passed on.
+    /// Writes the line and calls the actions of this method; returns true if the event should be passed on.
     fn record(&mut self, method: RecordedMethod, ctx: &Ctx<'_>, what: &str) -> Result<bool, Error> {
         let space = if what.is_empty() { "" } else { " " };
         self.log.push(format!("{} {}{space}{what}", ctx.name(), method.name()));

@@ -1,4 +1,5 @@
-//! Connecting (C02, C12): one address after the other, each with its share of the time.
+//! Connecting (C02, C12): tries one address after the other. Each gets an equal share of the time that is left, but
+//! at least two seconds.
 //!
 //! ```text
 //!   connect ──► attempt ──► connected: the completion runs, then the handlers
@@ -44,10 +45,10 @@ pub(crate) struct Connecting {
     failures: Vec<Error>,
     /// The deadline for all addresses together.
     deadline: Option<Nanos>,
-    /// When the current attempt is given up.
+    /// The time at which the current attempt is given up.
     until: Nanos,
     timer: Option<TimerKey>,
-    /// When the current attempt began.
+    /// The time at which the current attempt began.
     begun: Nanos,
     /// The length and the end of the current pause, after a full backlog.
     pause: Option<(Duration, Nanos)>,

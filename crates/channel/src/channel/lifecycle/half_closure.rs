@@ -52,7 +52,7 @@ pub struct PeerFinished;
 
 impl Message for PeerFinished {}
 
-/// Which directions are over.
+/// The directions of a stream that have ended.
 #[derive(Default)]
 pub(crate) struct HalfClosureState {
     input_over: Cell<bool>,

@@ -1,7 +1,7 @@
 //! The atomic word that counts the holds of a channel, and whether the loop waits for their end.
 //!
 //! ```text
-//!   bit 31      WATCHED: the loop drains, and is to be woken by the last release
+//!   bit 31      WATCHED: the loop drains, and the last release has to wake it
 //!   bits 0..31  holds
 //! ```
 //!
@@ -36,7 +36,7 @@ impl HoldCount {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Removes a hold. Returns true if it was the last and the loop is to be woken.
+    /// Removes a hold. Returns true if it was the last one and the caller has to wake the loop.
     #[must_use]
     pub(crate) fn release(&self) -> bool {
         self.0.fetch_sub(1, Ordering::Release) == WATCHED | 1

@@ -11,7 +11,7 @@
 //!                                Closed
 //! ```
 //!
-//! Each method returns what is to be announced; the caller announces it later, from the loop (rule 8).
+//! Each method returns the events to announce; the caller announces them later, from the loop (rule 8).
 
 pub(crate) mod closing;
 pub(crate) mod connecting;

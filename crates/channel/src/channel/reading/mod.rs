@@ -194,7 +194,7 @@ impl ChannelCore {
         self.here.channels().run_deferred_if_outermost();
     }
 
-    /// Counts a read of `size` bytes. Returns true if the next read is to be larger.
+    /// Counts a read of `size` bytes. Returns true if the next read should be larger.
     #[inline]
     fn count_read(&self, size: usize) -> bool {
         self.read_state.begin_round();

@@ -31,7 +31,7 @@ use crate::pipeline::{Completion, Message, Msg};
 /// if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
-    /// For a stream: the bytes before the first file or ancillary message.
+    /// The bytes of a stream before the first file or ancillary message.
     bytes: OutQueue,
     /// Pending bytes that were removed since this was last taken; a file counts as its constant pending size.
     removed: usize,
@@ -404,7 +404,7 @@ impl Outbound {
         (left, left.wrapping_add(surplus))
     }
 
-    /// True if completions of removed messages are to be run.
+    /// True if completions of removed messages wait to be called.
     #[inline]
     pub(crate) fn has_completions(&self) -> bool {
         self.pending.as_ref().is_some_and(|pending| !pending.completions.is_empty())
@@ -422,7 +422,7 @@ impl Outbound {
         self.bytes.take_written_chunk()
     }
 
-    /// True if other messages were written or refused, and are to be dropped.
+    /// True if written or refused messages wait to be dropped.
     #[inline]
     pub(super) fn has_written(&self) -> bool {
         !self.drop_queue.is_empty()

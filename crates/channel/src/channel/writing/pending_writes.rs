@@ -20,11 +20,12 @@ use crate::pipeline::{Completion, Message, Msg};
 /// The completions of a channel's writes, in order; and the parts of a stream that are not bytes.
 #[derive(Default)]
 pub(super) struct PendingWrites {
-    /// For a stream: files, ancillary messages, and the bytes behind them.
+    /// The files and ancillary messages of a stream, and the bytes behind them.
     pub(super) parts: StreamPieces,
     /// Written bytes minus removed pending bytes, for files and file descriptors. Wraps if it is negative.
     pub(super) surplus: usize,
-    /// For a transport that writes messages: each with its pending size, asked once, where nothing is borrowed.
+    /// The messages for a transport that writes messages, each with its pending size. The size is asked once, where
+    /// no cell of the channel is borrowed.
     pub(super) messages: VecDeque<(Msg, usize)>,
     /// The writes, in the same order.
     pub(super) entries: VecDeque<PendingWriteEntry>,
@@ -169,8 +170,8 @@ impl PendingWrites {
         self.parts.shrink_if_empty();
     }
 
-    /// Moves the runs without completions to the entries, because a write with a completion follows or because
-    /// they are to be split.
+    /// Moves the runs without completions to the entries, because a write with a completion follows, or before
+    /// they are split.
     pub(super) fn move_runs_to_entries(&mut self) {
         let runs = [(mem::take(&mut self.flushed_run), 1), (mem::take(&mut self.unflushed_run), 0)];
         for (run, flushed) in runs.into_iter().filter(|(run, _)| run.pieces > 0) {

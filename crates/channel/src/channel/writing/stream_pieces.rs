@@ -28,7 +28,7 @@ pub(super) struct StreamPieces {
 }
 
 struct PieceAndBytes {
-    /// Not empty.
+    /// A piece that is not empty.
     piece: StreamPiece,
     /// The bytes behind the piece.
     bytes: OutQueue,
@@ -155,7 +155,7 @@ impl StreamPieces {
     /// that this has freed.
     ///
     /// # Panics
-    /// If there are fewer, before the next piece or in it.
+    /// If fewer than `n` bytes are queued before the next piece or in it.
     pub(super) fn advance(
         &mut self,
         front: &mut OutQueue,

@@ -59,7 +59,7 @@ pub struct Edit<'a> {
 enum EditChange {
     /// The handler of this slot was added.
     Added(SlotId),
-    /// The handler of this slot is to be removed.
+    /// The handler of this slot is removed when the edit is applied.
     Removed(SlotId),
 }
 

@@ -206,7 +206,7 @@ impl LentSlot {
     }
 }
 
-/// For the models.
+/// Functions for the loom models.
 #[cfg(test)]
 impl Pool {
     pub(crate) fn lend(&mut self) -> LentSlot {

@@ -26,11 +26,11 @@ pub(super) struct Registration {
     pub(super) visit: Visit,
 }
 
-/// The mark of a token that is to be visited. A token is in at most one list.
+/// Says whether a token waits to be visited, and in which list it is. A token is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     None,
-    /// By an event of the selector, in this round.
+    /// An event of the selector named the token: it is visited in this round.
     Reported,
     /// In the driver's `queue`, visited at the end of this round, or in `deferred`, visited in the next one.
     Queued,

@@ -96,8 +96,8 @@ impl<S: Selector> ReadinessDriver<S> {
         std::mem::swap(&mut self.queue, &mut self.deferred);
     }
 
-    /// Asks the selector once. Returns how many tokens are to be visited because of it, and the flags [`WOKEN`]
-    /// and `STALE`.
+    /// Asks the selector once. Returns the number of tokens to visit because of its events, and the flags
+    /// [`WOKEN`] and `STALE`.
     #[inline]
     pub(super) fn select(&mut self, timeout: Option<Duration>) -> Result<(usize, u8)> {
         self.event_count = self.selector.wait(timeout)?;
@@ -228,7 +228,7 @@ pub(super) fn note_change(registration: &mut Registration, token: Token, changes
     }
 }
 
-/// Puts a token on a list of tokens to visit, unless it is to be visited already.
+/// Puts a token on a list of tokens to visit, unless it is on one already.
 #[inline]
 pub(super) fn enqueue(registration: &mut Registration, token: Token, list: &mut Vec<Token>) {
     if registration.visit == Visit::None {

@@ -44,7 +44,7 @@ pub(super) enum ReadRound {
 pub(in crate::drivers::readiness) enum ReadOutcome {
     /// Data or a connection; more may follow.
     Event(IoEvent),
-    /// Nothing (EINTR, or a connection that was aborted before the accept): the call is to be made again.
+    /// Nothing (EINTR, or a connection that was aborted before the accept): the call has to be repeated.
     Retry,
     /// EAGAIN.
     WouldBlock,
@@ -143,7 +143,7 @@ impl StreamEndpoint {
         (at_end && self.plan.is_some()).then(|| self.report_eof(token))
     }
 
-    /// Returns the event for the outcome of one read or accept; `None` if the call is to be made again.
+    /// Returns the event for the outcome of one read or accept; `None` if the call has to be repeated.
     pub(super) fn event_for(&mut self, outcome: ReadOutcome, token: Token) -> Option<IoEvent> {
         match outcome {
             ReadOutcome::Event(event) => Some(event),
