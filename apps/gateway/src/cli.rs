@@ -79,7 +79,7 @@ fn command() -> Command {
         .arg(
             option("overflow", "POLICY", default.overflow.to_string())
                 .value_parser(policies())
-                .help("What happens to lines beyond that limit"),
+                .help("Policy for lines beyond that limit"),
         )
         .arg(number("max-line", "BYTES", default.max_line).help("Maximum length of a line"))
         .arg(

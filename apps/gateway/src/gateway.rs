@@ -44,7 +44,7 @@ pub struct GatewayConfig {
     pub business: usize,
     /// Maximum number of lines queued for one client.
     pub queue: usize,
-    /// What happens to lines beyond that limit.
+    /// The policy for lines beyond that limit.
     pub overflow: OverflowPolicy,
     /// Maximum length of a line in bytes.
     pub max_line: usize,

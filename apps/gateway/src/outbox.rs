@@ -5,7 +5,7 @@ use std::fmt;
 
 use waterwheel::bytes::Bytes;
 
-/// What happens to a line for a client whose outbox is full.
+/// The policy for a line to a client whose outbox is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OverflowPolicy {
     /// The oldest line is dropped. The client is told how many lines it missed.

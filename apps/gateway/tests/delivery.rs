@@ -66,7 +66,7 @@ fn lines_of_one_client_stay_in_order() {
     gateway.end();
 }
 
-/// Who goes without a word is forgotten as well: its name is free, its topics have one less.
+/// A client that closes without QUIT is unregistered too: its name and its subscriptions are free.
 #[test]
 fn a_disconnected_client_is_unregistered() {
     let gateway = InProcess::start(|_| {});
@@ -123,7 +123,7 @@ impl Victim {
         Self(command.spawn().unwrap())
     }
 
-    /// As `kill -9` does.
+    /// Kills the client process (SIGKILL), as `kill -9` does.
     fn kill(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

@@ -21,7 +21,7 @@ fn assert_clean_end(gateway: Process, mut ann: Client) {
     assert_eq!(gateway.status().code(), Some(0));
 }
 
-/// As in `gateway | head -1`.
+/// The case of `gateway | head -1`.
 #[test]
 fn r04_a_closed_standard_output_costs_neither_lines_nor_the_exit_status() {
     for args in [&[][..], &["--stats"]] {
@@ -32,7 +32,7 @@ fn r04_a_closed_standard_output_costs_neither_lines_nor_the_exit_status() {
     }
 }
 
-/// As in `gateway >/dev/full`.
+/// The case of `gateway >/dev/full`.
 #[test]
 fn r04_a_full_disk_costs_neither_lines_nor_the_exit_status() {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
@@ -41,7 +41,7 @@ fn r04_a_full_disk_costs_neither_lines_nor_the_exit_status() {
     assert_clean_end(gateway, ann);
 }
 
-/// As in `gateway --stats | less` without scrolling.
+/// The case of `gateway --stats | less` without scrolling.
 #[test]
 fn r04_an_unread_pipe_costs_neither_lines_nor_the_exit_status() {
     let (reader, writer) = io::pipe().unwrap();

@@ -36,9 +36,9 @@ struct PieceAndBytes {
 
 /// A part of a stream that a driver sends in a call of its own.
 pub(super) enum StreamPiece {
-    /// Its pending size stays the same until all of it is sent.
+    /// A file region. Its pending size stays the same until all of it is sent.
     File(FileRegion),
-    /// Its pending size is the rest of its bytes, plus a constant for each file descriptor until the first byte
+    /// Bytes with file descriptors. The pending size is the rest of the bytes, plus a constant for each descriptor until the first byte
     /// is sent.
     AncillaryMessage(AncillaryMessage),
 }

@@ -50,7 +50,7 @@ pub(crate) enum SlotState {
     /// Removed, but all events stop here until its offloaded handler has processed everything that was
     /// queued for it.
     Lingering,
-    /// Its handler panicked, or a panic of a handler that it called passed through it.
+    /// The slot's handler panicked, or a panic of a handler that it called passed through it.
     Poisoned,
 }
 
