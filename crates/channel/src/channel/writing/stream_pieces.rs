@@ -38,8 +38,8 @@ struct PieceAndBytes {
 pub(super) enum StreamPiece {
     /// A file region. Its pending size stays the same until all of it is sent.
     File(FileRegion),
-    /// Bytes with file descriptors. The pending size is the rest of the bytes, plus a constant for each descriptor until the first byte
-    /// is sent.
+    /// Bytes with file descriptors. The pending size is the rest of the bytes, plus a constant for each descriptor
+    /// until the first byte is sent.
     AncillaryMessage(AncillaryMessage),
 }
 
