@@ -26,7 +26,7 @@ fn drain(holders: usize) {
             commands: AtomicUsize::new(0),
             wake: Notify::new(),
         });
-        (0..holders).for_each(|_| held.holds.take());
+        (0..holders).for_each(|_| held.holds.add());
         for at in 0..holders {
             let held = held.clone();
             thread::spawn(move || {
@@ -38,7 +38,7 @@ fn drain(holders: usize) {
             });
         }
         held.holds.watch();
-        while held.holds.any() {
+        while held.holds.has_holds() {
             held.wake.wait(); // A lost release shows as a deadlock.
         }
         for done in &held.done[..holders] {

@@ -137,7 +137,7 @@ impl VirtualClock {
     ///
     /// Used by code that sleeps by a clock and is not an executor of this crate, such as a driver.
     pub fn wake_at(&self, at: Nanos, unpark: Arc<dyn Unpark>) -> ClockAlarm {
-        let mut alarms = self.alarms();
+        let mut alarms = self.lock_alarms();
         alarms.set += 1;
         let key = (at, alarms.set);
         alarms.waiting.insert(key, unpark);
@@ -148,7 +148,7 @@ impl VirtualClock {
 
     fn wake_due(&self) {
         let mut due = Vec::new();
-        let (mut alarms, now) = (self.alarms(), self.now());
+        let (mut alarms, now) = (self.lock_alarms(), self.now());
         while let Some(first) = alarms.waiting.first_entry().filter(|first| first.key().0 <= now) {
             due.push(first.remove());
         }
@@ -156,7 +156,7 @@ impl VirtualClock {
         due.iter().for_each(|unpark| unpark.unpark());
     }
 
-    fn alarms(&self) -> MutexGuard<'_, Alarms> {
+    fn lock_alarms(&self) -> MutexGuard<'_, Alarms> {
         self.state.alarms.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -176,7 +176,7 @@ pub struct ClockAlarm {
 
 impl Drop for ClockAlarm {
     fn drop(&mut self) {
-        let unpark = self.clock.alarms().waiting.remove(&self.key);
+        let unpark = self.clock.lock_alarms().waiting.remove(&self.key);
         drop(unpark); // Outside of the lock.
     }
 }

@@ -134,14 +134,14 @@ fn every_call_can_be_made_to_fail_without_side_effects() {
     let (io, peer) = manual.pair();
     failed(driver.attach(token(1), io, Role::Stream));
     assert!(peer.is_closed(), "it was dropped");
-    let (io, source) = manual.foreign();
+    let (io, source) = manual.foreign_source();
     failed(driver.register_foreign(token(2), io, Interest::READABLE));
     assert!(source.is_closed());
 
     faults.fail(DriverCall::Attach, FailTimes::Never, ErrorKind::Other);
     faults.fail(DriverCall::RegisterForeign, FailTimes::Never, ErrorKind::Other);
     let peer = attach(&mut *driver, &manual, 1);
-    let (io, source) = manual.foreign();
+    let (io, source) = manual.foreign_source();
     driver.register_foreign(token(2), io, Interest::READABLE).unwrap();
     failed(driver.set_interest(token(2), Interest::WRITABLE));
     let mut queue = OutQueue::new();

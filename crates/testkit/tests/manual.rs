@@ -135,7 +135,7 @@ fn l02_a_registration_without_operations_in_flight_is_detached_at_once() {
     assert_eq!(driver.detach(token()), Detach::Done);
     assert!(peer.is_closed());
 
-    let (io, source) = manual.foreign();
+    let (io, source) = manual.foreign_source();
     driver.register_foreign(token(), io, Interest::READABLE).unwrap();
     assert_eq!(driver.detach(token()), Detach::Pending, "its poll is in flight");
     driver.wait(None).unwrap();
@@ -171,7 +171,7 @@ fn l05_an_accept_can_be_made_to_fail() {
 fn l08_a_failed_foreign_source_gets_failed_once() {
     let manual = Manual::readiness().with_clock_mode(ClockMode::AutoAdvance);
     let mut driver = manual.open().unwrap();
-    let (io, source) = manual.foreign();
+    let (io, source) = manual.foreign_source();
     driver.register_foreign(token(), io, Interest::READABLE).unwrap();
     source.set_ready(Readiness::READABLE);
     source.fail(ErrorKind::PermissionDenied);

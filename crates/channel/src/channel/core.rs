@@ -143,7 +143,7 @@ impl ChannelCore {
         transport: Box<dyn Transport>,
     ) -> Rc<Self> {
         let is_stream = transport.writes_stream();
-        let takes_bytes = is_stream && transport.accepts().include(TypeId::of::<Bytes>());
+        let takes_bytes = is_stream && transport.accepts().may_contain(TypeId::of::<Bytes>());
         Rc::new_cyclic(|own| Self {
             transport_info: TransportInfo {
                 is_stream,

@@ -1,4 +1,4 @@
-//! The queue of bytes that a stream is to write.
+//! The queue of bytes that a stream writes: flushed and unflushed chunks.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -7,7 +7,7 @@ use bytes::{Buf, Bytes};
 
 use crate::base::queue_capacity::has_excess_capacity;
 
-/// The bytes that a stream is to write, in order. The loop owns the queue; a driver reads it to write, and a
+/// The chunks of bytes that a stream writes, in order. A driver sees the flushed ones only. The loop owns the queue; a driver reads it to write, and a
 /// completion driver keeps clones of its chunks until the kernel has finished with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
@@ -18,7 +18,7 @@ pub struct OutQueue {
     /// The number of flushed chunks, `first` included. Unflushed chunks are not written yet.
     flushed_chunks: usize,
     /// The number of flushed bytes.
-    len: usize,
+    flushed_bytes: usize,
     /// The number of unflushed bytes.
     unflushed_bytes: usize,
 }
@@ -33,30 +33,30 @@ impl OutQueue {
     /// Creates an empty queue.
     #[must_use]
     pub const fn new() -> Self {
-        Self { first: None, rest: None, flushed_chunks: 0, len: 0, unflushed_bytes: 0 }
+        Self { first: None, rest: None, flushed_chunks: 0, flushed_bytes: 0, unflushed_bytes: 0 }
     }
 
-    /// Returns the number of bytes to write.
+    /// Returns the number of flushed bytes.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.flushed_bytes
     }
 
-    /// True if there are no bytes to write.
+    /// True if there are no flushed bytes. Unflushed chunks may be queued.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.len == 0
+        self.flushed_bytes == 0
     }
 
-    /// Appends a chunk, to be written.
+    /// Appends a chunk and flushes the queue, so that the chunk may be written.
     pub fn push(&mut self, chunk: Bytes) {
         self.push_unflushed(chunk);
         self.flush();
     }
 
-    /// Appends a chunk that is not to be written before the next flush. An empty chunk is dropped.
+    /// Appends a chunk that must not be written before the next flush. An empty chunk is dropped.
     #[inline(always)]
     pub(crate) fn push_unflushed(&mut self, chunk: Bytes) {
         if !chunk.is_empty() {
@@ -73,10 +73,10 @@ impl OutQueue {
         self.rest.get_or_insert_default().chunks.push_back(chunk);
     }
 
-    /// Marks all chunks as flushed: they are to be written.
+    /// Marks all chunks as flushed: they may be written.
     #[inline]
     pub(crate) fn flush(&mut self) {
-        self.len += std::mem::take(&mut self.unflushed_bytes);
+        self.flushed_bytes += std::mem::take(&mut self.unflushed_bytes);
         self.flushed_chunks = self.chunk_count();
     }
 
@@ -89,7 +89,7 @@ impl OutQueue {
     /// Returns (bytes, chunks) of the flushed part, then of the unflushed part.
     pub(crate) fn flushed_and_unflushed(&self) -> [(usize, usize); 2] {
         [
-            (self.len, self.flushed_chunks),
+            (self.flushed_bytes, self.flushed_chunks),
             (self.unflushed_bytes, self.chunk_count() - self.flushed_chunks),
         ]
     }
@@ -114,35 +114,35 @@ impl OutQueue {
         self.first.into_iter().chain(self.rest.unwrap_or_default().chunks)
     }
 
-    /// Iterates over the chunks to write, in order; none is empty.
+    /// Iterates over the flushed chunks, in order; none is empty.
     pub fn chunks(&self) -> impl Iterator<Item = &Bytes> {
         let rest = self.rest.iter().flat_map(|rest| &rest.chunks);
         self.first.iter().chain(rest).take(self.flushed_chunks)
     }
 
-    /// Returns the chunk to write if it is the only flushed one.
+    /// Returns the flushed chunk if there is exactly one.
     #[must_use]
     #[inline]
     pub fn only_chunk(&self) -> Option<&Bytes> {
         self.first.as_ref().filter(|_| self.flushed_chunks == 1)
     }
 
-    /// Fills `slices` from the front; returns the number filled.
+    /// Fills `slices` with the flushed chunks, from the front. Returns the number filled.
     pub fn fill<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
         let filled = slices.iter_mut().zip(self.chunks());
         filled.map(|(slice, chunk)| *slice = IoSlice::new(chunk)).count()
     }
 
-    /// Removes the first `n` bytes, because they were written.
+    /// Removes the first `n` flushed bytes, because they were written.
     ///
     /// # Panics
-    /// If the queue has fewer: then the driver has reported a wrong number.
+    /// If fewer bytes are flushed: then the driver has reported a wrong number.
     pub fn advance(&mut self, n: usize) {
         self.advance_with(n, drop);
         drop(self.take_written_chunk());
     }
 
-    /// Removes the first `n` bytes, and hands each chunk that was written completely to `on_written`: its
+    /// Removes the first `n` flushed bytes, and hands each chunk that was written completely to `on_written`: its
     /// destructor may be the user's, and must not run while the queue is borrowed. A chunk that was the only one
     /// stays, to be [taken](Self::take_written_chunk) out before anything is appended.
     ///
@@ -159,9 +159,9 @@ impl OutQueue {
     /// [taken](Self::take_written_chunk) out before anything is appended.
     #[inline]
     pub(crate) fn finish_only_chunk(&mut self, n: usize) -> bool {
-        let is_whole = n == self.len && self.flushed_chunks == 1 && self.rest.is_none();
+        let is_whole = n == self.flushed_bytes && self.flushed_chunks == 1 && self.rest.is_none();
         if is_whole {
-            (self.flushed_chunks, self.len) = (0, 0);
+            (self.flushed_chunks, self.flushed_bytes) = (0, 0);
         }
         is_whole
     }
@@ -174,26 +174,26 @@ impl OutQueue {
 
     /// True if there is exactly one chunk, and it is flushed.
     #[inline]
-    pub(crate) fn is_one_chunk(&self) -> bool {
+    pub(crate) fn is_single_flushed_chunk(&self) -> bool {
         self.flushed_chunks == 1 && self.unflushed_bytes == 0 && self.rest.is_none()
     }
 
     /// Removes and returns the only chunk, because it was written.
     #[inline]
-    pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
-        (self.flushed_chunks, self.len) = (0, 0);
+    pub(crate) fn take_single_chunk(&mut self) -> Option<Bytes> {
+        (self.flushed_chunks, self.flushed_bytes) = (0, 0);
         self.first.take()
     }
 
-    /// True if there are several chunks, of `n` bytes in all, and none is unflushed.
+    /// True if `n` bytes are all of several flushed chunks, and no chunk is unflushed.
     #[inline]
-    pub(crate) fn is_all_of_several_chunks(&self, n: usize) -> bool {
-        n == self.len && self.unflushed_bytes == 0 && self.flushed_chunks > 1
+    pub(crate) fn covers_several_flushed_chunks(&self, n: usize) -> bool {
+        n == self.flushed_bytes && self.unflushed_bytes == 0 && self.flushed_chunks > 1
     }
 
     /// Moves all chunks to the end of a list, because they were written.
     pub(crate) fn move_all_chunks(&mut self, to: &mut VecDeque<Bytes>) {
-        (self.flushed_chunks, self.len) = (0, 0);
+        (self.flushed_chunks, self.flushed_bytes) = (0, 0);
         to.extend(self.first.take());
         if let Some(rest) = &mut self.rest {
             to.append(&mut rest.chunks);
@@ -203,21 +203,21 @@ impl OutQueue {
         }
     }
 
-    /// Removes and returns the chunk that was the only one and was written. Any other chunk is not empty, and is
-    /// counted.
+    /// Removes and returns the chunk that was the only one and was written. Every other chunk has bytes in
+    /// `flushed_bytes` or `unflushed_bytes`, so both are zero only for this one.
     #[inline]
     pub(crate) fn take_written_chunk(&mut self) -> Option<Bytes> {
-        if self.len + self.unflushed_bytes == 0 { self.first.take() } else { None }
+        if self.flushed_bytes + self.unflushed_bytes == 0 { self.first.take() } else { None }
     }
 
     #[inline(never)]
     fn advance_by_chunks(&mut self, mut n: usize, on_written: &mut dyn FnMut(Bytes)) {
         assert!(
-            n <= self.len,
+            n <= self.flushed_bytes,
             "the driver reported {n} bytes written, but only {} were queued",
-            self.len
+            self.flushed_bytes
         );
-        self.len -= n;
+        self.flushed_bytes -= n;
         while self.flushed_chunks > 0
             && let Some(first) = &mut self.first
         {

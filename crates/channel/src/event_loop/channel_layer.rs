@@ -37,7 +37,7 @@ pub(crate) trait HostedChannels: Drainable + Default {
     fn finish_all(&self, cause: &Error);
 }
 
-/// Names the type of the channels. Implemented once, by the channel layer.
+/// Names the type of a loop's set of channels. Implemented once, by the channel layer.
 pub(crate) trait ChannelLayer {
     type Channels: HostedChannels;
 }
@@ -45,5 +45,5 @@ pub(crate) trait ChannelLayer {
 /// The type for which the channel layer implements [`ChannelLayer`].
 pub(crate) struct ChannelLayerMarker;
 
-/// The type of a loop's channels.
+/// The set of a loop's channels: the type that the channel layer supplies.
 pub(crate) type HostedChannelSet = <ChannelLayerMarker as ChannelLayer>::Channels;

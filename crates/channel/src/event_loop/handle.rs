@@ -82,7 +82,7 @@ impl EventLoop {
         self.executor.parent().map(EventLoopGroup::new)
     }
 
-    /// Returns the loop for the next task: this one, as in a group of one.
+    /// Returns this loop: it is its own group of one.
     #[must_use]
     pub fn next(&self) -> Self {
         self.clone()

@@ -78,7 +78,7 @@ impl LoopPool {
     pub(crate) fn lease(self: &Arc<Self>, group: &EventLoopGroup) -> Result<LoopLease, Error> {
         let mut lease = match self.reserve_lease() {
             Ok(lease) => lease,
-            Err(full) => return Err(refusal(group).unwrap_or_else(|| Error::new(full))),
+            Err(full) => return Err(refusal_error(group).unwrap_or_else(|| Error::new(full))),
         };
         loop {
             let Some(idle) = self.lock().idle.pop() else { break };
@@ -91,7 +91,7 @@ impl LoopPool {
         match group.grow(|builder| self.options.build(builder)) {
             Ok(new) => lease.event_loop = Some(new.sender()),
             Err(LoopBuildError::Executor(BuildError::GroupClosed)) => {
-                return Err(refusal(group).unwrap_or_else(|| Error::new(LoopShutDown)));
+                return Err(refusal_error(group).unwrap_or_else(|| Error::new(LoopShutDown)));
             }
             Err(error) => return Err(Error::new(error)),
         }
@@ -155,7 +155,7 @@ impl Drop for LoopLease {
 }
 
 /// Returns the error of a group that accepts no channels because it is shutting down or draining.
-fn refusal(group: &EventLoopGroup) -> Option<Error> {
+fn refusal_error(group: &EventLoopGroup) -> Option<Error> {
     if group.is_shutting_down() {
         Some(Error::new(LoopShutDown))
     } else if group.is_draining() {

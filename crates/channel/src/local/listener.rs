@@ -21,8 +21,8 @@ use crate::channel::transport::{
 use crate::driver::{Detach, ReadPlan, SocketOption, Submit};
 use crate::pipeline::{Msg, Types};
 
-/// Connections that may wait for accept before others are refused: Netty's default for a socket where the
-/// system does not give one. Eight rounds of 16 accepts.
+/// The default backlog: how many connections may wait to be accepted before further ones are refused. Netty's
+/// default where the system has none; eight rounds of 16 accepts.
 pub const DEFAULT_BACKLOG: usize = 128;
 
 /// A server within the process. It reads [`NewChannel`]s, connected and without handlers: a handler of the

@@ -67,7 +67,11 @@ impl AncillaryMessage {
     /// Removes `n` bytes that were written to a stream from the front. Returns the descriptors, which were
     /// passed with the first byte, for the caller to drop.
     pub(crate) fn advance(&mut self, n: usize) -> Vec<Io> {
-        assert!(n <= self.bytes.len(), "{n} bytes sent of a message of {}", self.bytes.len());
+        assert!(
+            n <= self.bytes.len(),
+            "the driver reported {n} bytes sent, but {} are left in the message",
+            self.bytes.len()
+        );
         self.bytes.advance(n);
         std::mem::take(&mut self.passed)
     }

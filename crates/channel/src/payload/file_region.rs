@@ -134,7 +134,8 @@ impl FileRegion {
         self.len == 0
     }
 
-    /// Copies up to `max_len` bytes from the front of the region, at least one if it is not empty.
+    /// Copies up to `max_len` bytes from the front of the region: at least one, unless the region is empty or
+    /// `max_len` is zero.
     ///
     /// # Errors
     /// The file cannot be read, or has become too short: see [`truncated_error`](Self::truncated_error).
@@ -170,7 +171,11 @@ impl FileRegion {
     /// If the region is shorter than that.
     pub fn advance(&mut self, n: usize) {
         let n = n as u64;
-        assert!(n <= self.len, "{n} bytes sent of a region of {}", self.len);
+        assert!(
+            n <= self.len,
+            "the driver reported {n} bytes sent, but {} are left in the region",
+            self.len
+        );
         self.offset += n;
         self.len -= n;
     }
@@ -244,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "6 bytes sent of a region of 5")]
+    #[should_panic(expected = "reported 6 bytes sent, but 5 are left in the region")]
     fn advancing_beyond_the_end_panics() {
         FileRegion::new(manifest(), ..5).unwrap().advance(6);
     }

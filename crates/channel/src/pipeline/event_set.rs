@@ -21,7 +21,7 @@ macro_rules! events {
 events! {
     /// The channel was registered with its loop.
     REGISTERED = 0;
-    /// The channel was deregistered from its loop.
+    /// The channel was deregistered from its loop, or was closed while it was registered.
     UNREGISTERED = 1;
     /// The channel is connected, or bound.
     ACTIVE = 2;
@@ -33,7 +33,7 @@ events! {
     READ_COMPLETE = 5;
     /// A user event was fired.
     USER_EVENT = 6;
-    /// The channel became writable or stopped being writable.
+    /// The channel became writable or stopped being writable, or was unwritable for a moment.
     WRITABILITY_CHANGED = 7;
     /// An error was fired.
     ERROR = 8;
@@ -41,7 +41,7 @@ events! {
     BIND = 16;
     /// Request to connect.
     CONNECT = 17;
-    /// Request to disconnect.
+    /// Request to disconnect, which closes the channel.
     DISCONNECT = 18;
     /// Request to close.
     CLOSE = 19;

@@ -65,7 +65,7 @@ impl<'a> Pipeline<'a> {
         Self { core }
     }
 
-    /// Returns an error that says why the channel is not active.
+    /// Returns `Ok` if the channel is active, otherwise an error that says why it is not.
     pub(crate) fn expect_active(&self) -> Result<(), Error> {
         if self.core.is_active() {
             Ok(())
@@ -266,7 +266,7 @@ impl<'a> Pipeline<'a> {
         self.core.send_from(TAIL, Connect(to.into(), done.into()));
     }
 
-    /// Disconnects the channel; `done` receives the result.
+    /// Disconnects the channel, which closes it; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
         self.core.send_from(TAIL, Disconnect(done.into()));
     }

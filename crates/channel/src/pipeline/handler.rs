@@ -93,7 +93,7 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called when the channel was deregistered from its event loop.
+    /// Called when the channel was deregistered from its event loop, or was closed while it was registered.
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_unregistered();
         Ok(())
@@ -117,8 +117,9 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called at the end of a round of reads: everything that could be read for now was passed to
-    /// `on_read`. The usual place to flush.
+    /// Called at the end of a round of reads (at most
+    /// [`reads_per_round`](crate::ChannelOptions::reads_per_round)); more may be readable. The usual place to
+    /// flush.
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_read_complete();
         Ok(())
@@ -131,8 +132,9 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called when the channel became writable or stopped being writable;
-    /// [`Ctx::is_writable`] tells which.
+    /// Called when the channel became writable or stopped being writable; [`Ctx::is_writable`] returns the
+    /// present state. Also called if the channel was unwritable only for a moment and is writable again, so
+    /// that code that saw it unwritable can continue.
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_writability_changed();
         Ok(())
@@ -150,13 +152,13 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Requests to bind the channel to an address.
+    /// Called when a bind to an address is requested. The default passes the request on.
     fn bind(&mut self, ctx: &Ctx<'_>, to: Address, done: &mut Completion) -> HandlerResult {
         ctx.bind_with(to, done.take());
         Ok(())
     }
 
-    /// Requests to connect the channel.
+    /// Called when a connect is requested. The default passes the request on.
     fn connect(
         &mut self,
         ctx: &Ctx<'_>,
@@ -167,44 +169,47 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Requests to disconnect the channel.
+    /// Called when a disconnect is requested. The default passes the request on. A disconnect closes the
+    /// channel, whatever its transport is.
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.disconnect_with(done.take());
         Ok(())
     }
 
-    /// Requests to close the channel.
+    /// Called when a close is requested. The default passes the request on.
     fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.close_with(done.take());
         Ok(())
     }
 
-    /// Requests to deregister the channel from its event loop.
+    /// Called when it is requested to deregister the channel from its event loop. The default passes the
+    /// request on.
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// Requests to shut down the output, after everything flushed was written. A handler whose protocol
-    /// ends with a message writes it here.
+    /// Called when it is requested to shut down the output, after everything flushed was written. The
+    /// default passes the request on. A handler whose protocol ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
         Ok(())
     }
 
-    /// Requests to read more.
+    /// Called when a round of reads is requested. The default passes the request on.
     fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.read();
         Ok(())
     }
 
-    /// Requests to write a message.
+    /// Called with a message that is to be written. The default passes it on.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// Requests to flush: to send what was written.
+    /// Called when a flush is requested: everything written before is to be sent. The default passes the
+    /// request on.
     fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.flush();
         Ok(())

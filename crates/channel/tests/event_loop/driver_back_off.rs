@@ -137,7 +137,7 @@ fn l06_pauses_between_repeated_rebuilds_double() {
 fn l06_no_event_is_lost_or_delivered_twice_across_a_failed_wait() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let mut bench = Bench::new(&manual);
-        let (io, source) = manual.foreign();
+        let (io, source) = manual.foreign_source();
         let told = std::rc::Rc::new(std::cell::Cell::new(0));
         let counts = told.clone();
         let handler = on_ready(move |(): &(), _, _| {

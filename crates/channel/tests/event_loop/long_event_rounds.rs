@@ -97,7 +97,7 @@ fn l05_an_endless_round_of_events_does_not_starve_tasks_timers_and_shutdown() {
     let manual = Manual::readiness();
     let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
-    let (end, _source) = manual.foreign();
+    let (end, _source) = manual.foreign_source();
     let ready = on_ready(|(): &(), _, _| Ok(()));
     let foreign = Foreign::new(Arc::new(()), end);
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();
@@ -114,7 +114,7 @@ fn l05_a_long_round_continues_in_the_next_turn_and_loses_no_event() {
     let manual = Manual::readiness();
     let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).build().unwrap();
-    let (end, _source) = manual.foreign();
+    let (end, _source) = manual.foreign_source();
     let (seen, when) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (tell, reports) = mpsc::channel();
     let (event_loop, at_task) = (group.next(), when.clone());
@@ -147,7 +147,7 @@ fn o02_an_endless_round_is_named_although_none_of_its_events_is_slow() {
     let manual = Manual::readiness();
     let (driver, script) = flooding_driver(&manual);
     let group = EventLoopGroup::builder(driver).threads(1).watchdog(&watchdog).build().unwrap();
-    let (end, _source) = manual.foreign();
+    let (end, _source) = manual.foreign_source();
     let ready = on_ready(|(): &(), _, _| Ok(()));
     let foreign = Foreign::new(Arc::new(()), end);
     group.next().register_foreign(foreign, Interest::READABLE, ready).join().unwrap();

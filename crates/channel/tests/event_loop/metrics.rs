@@ -40,7 +40,7 @@ fn o01_every_counter_moves_as_described() {
     assert_eq!(bench.metrics(), expected);
 
     // An event that takes 3 ms.
-    let (end, source) = manual.foreign();
+    let (end, source) = manual.foreign_source();
     let takes = clock.clone();
     let handler = on_ready(move |(): &(), _, _| {
         takes.advance(millis(3));
@@ -175,7 +175,7 @@ fn o01_a_wake_up_by_a_task_is_counted() {
 fn e10_an_idle_loop_makes_no_turn() {
     for manual in [Manual::readiness(), Manual::completion()] {
         let group = EventLoopGroup::builder(manual.clone()).threads(1).build().unwrap();
-        let (end, _source) = manual.foreign();
+        let (end, _source) = manual.foreign_source();
         let handler = on_ready(|(): &(), _, _| Ok(()));
         let foreign = Foreign::new(Arc::new(()), end);
         let registered = group.next().register_foreign(foreign, Interest::READABLE, handler);

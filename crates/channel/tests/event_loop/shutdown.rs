@@ -47,7 +47,7 @@ impl ForeignHandler<()> for LogsUnregistration {
 }
 
 fn watched(manual: &Manual, log: &Log) -> (Foreign<()>, LogsUnregistration, ManualForeignSource) {
-    let (end, source) = manual.foreign();
+    let (end, source) = manual.foreign_source();
     (Foreign::new(Arc::new(()), end), LogsUnregistration(log.clone(), source.clone()), source)
 }
 

@@ -18,7 +18,7 @@ fn tasks_after(
 ) -> u64 {
     let manual = Manual::readiness();
     let mut bench = Bench::with(&manual, how);
-    let (end, source) = manual.foreign();
+    let (end, source) = manual.foreign_source();
     if let Some(io) = io {
         let clock = manual.clock();
         let handler = on_ready(move |(): &(), _, _| {

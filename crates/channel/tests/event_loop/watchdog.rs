@@ -257,7 +257,7 @@ fn o02_futures_and_callbacks_are_named() {
 
     let manual = Manual::readiness();
     let mut bench = Bench::with(&manual, |builder| builder.watchdog(&watchdog));
-    let (end, source) = manual.foreign();
+    let (end, source) = manual.foreign_source();
     let (tell, slow) = mpsc::channel();
     let foreign = Foreign::new(Arc::new(()), end);
     let handler = on_ready(move |(): &(), _, _| {

@@ -86,7 +86,7 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
     }
     over_both_drivers(|manual| {
         let mut fixture = StreamFixture::new(&manual);
-        let (io, _source) = manual.foreign();
+        let (io, _source) = manual.foreign_source();
         let write_outcomes = Arc::new(AtomicUsize::new(0));
         let (foreign, handler) =
             (Foreign::new(Arc::new(()), io), WriteOutcomes(write_outcomes.clone()));

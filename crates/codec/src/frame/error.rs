@@ -91,7 +91,7 @@ pub enum InvalidFrames {
         /// The delimiter inside of it.
         inside: Vec<u8>,
     },
-    /// Frames of zero bytes would be decoded forever.
+    /// The fixed length is zero: empty frames would be decoded without end.
     #[error("fixed length: the length of a frame must not be zero")]
     NoLength,
 }

@@ -51,7 +51,7 @@ pub enum ProxyError {
     /// This version cannot express the header.
     #[error("PROXY: version {version} does not support {what}")]
     NotWritten {
-        /// The version.
+        /// The PROXY version, 1 or 2.
         version: u8,
         /// The feature that this version lacks.
         what: &'static str,

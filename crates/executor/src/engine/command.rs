@@ -54,7 +54,7 @@ impl<X> Command<X> {
 
     /// True if performing this command adds to the lasting load: its admission is returned first, so that
     /// a chooser does not count the same work twice.
-    pub(crate) fn adds_lasting_load(&self) -> bool {
+    pub(crate) fn is_lasting(&self) -> bool {
         matches!(self, Command::System(SystemCommand::Lasting(_)))
     }
 }

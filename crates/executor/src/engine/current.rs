@@ -55,7 +55,8 @@ pub(crate) struct CurrentLoop {
 
 /// The operations on a loop's local half that do not depend on its command type.
 pub(crate) trait AnyLocalHalf: Any {
-    /// Queues a notification behind everything queued so far. Hands it back after the loop's last pass.
+    /// Queues the call of a promise's listeners behind all queued commands. Returns the promise in `Err` after the
+    /// loop's last pass.
     fn notify_later(&self, notify: AnyPromise) -> Result<(), AnyPromise>;
 
     /// Returns the id of the group that the loop is in.
@@ -96,7 +97,7 @@ pub(crate) fn is_global() -> bool {
 }
 
 /// True if this thread is the one on which listeners of this executor's promises run.
-pub(crate) fn runs_here(id: ExecutorId) -> bool {
+pub(crate) fn is_listener_thread(id: ExecutorId) -> bool {
     is_current(id) || id == ExecutorId::IMMEDIATE || id == ExecutorId::GLOBAL && is_global()
 }
 

@@ -212,7 +212,7 @@ impl<X: Send + 'static> LoopCore<X> {
             };
             left -= 1;
             self.unreturned.add(command.depth());
-            let lasting = command.adds_lasting_load();
+            let lasting = command.is_lasting();
             if at_once || lasting || self.unreturned.total() >= ADMISSIONS_PER_RETURN {
                 self.return_admissions();
             }

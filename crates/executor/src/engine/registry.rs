@@ -15,8 +15,8 @@ use crate::timer::entry::WheelPosition;
 
 /// An executor as the registry sees it.
 pub(crate) trait NotifyTarget: Send + Sync {
-    /// Queues the notification; the queue bound does not apply. Hands it back if the executor accepts nothing
-    /// any more.
+    /// Queues the call of a promise's listeners; the queue bound does not apply. Returns the promise in `Err` if
+    /// the executor accepts nothing any more.
     fn queue_notify(self: Arc<Self>, notify: AnyPromise) -> Result<(), AnyPromise>;
 
     /// Queues the removal of a cancelled timer from the wheel, without waking the loop.
@@ -40,7 +40,7 @@ pub(crate) fn unregister(id: ExecutorId) {
 pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     if id == ExecutorId::IMMEDIATE {
         immediate::notify(notify);
-    } else if current::runs_here(id) {
+    } else if current::is_listener_thread(id) {
         let mut notify = Some(notify);
         let call = || {
             if let Some(notify) = notify.take() {
@@ -68,7 +68,8 @@ pub(crate) fn clear_timer(id: ExecutorId, position: &WheelPosition, timer: &AnyP
     }
 }
 
-/// Queues the notification on this thread's loop. Hands it back if the loop has run its last task.
+/// Queues the call of a promise's listeners on this thread's loop. Returns the promise if there is no loop, or the
+/// loop has made its last pass.
 fn queue_on_this_loop(notify: AnyPromise) -> Option<AnyPromise> {
     match current::get() {
         Some(current) => current.local.notify_later(notify).err(),

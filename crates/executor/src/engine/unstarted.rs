@@ -90,8 +90,9 @@ impl<X: Send + 'static> SharedHalf<X> {
         self.terminate(cause);
     }
 
-    /// Drops what a dead loop left in its queue: tasks are counted and reported, and their handles fail.
-    /// Listeners are not lost: they run on the global executor. The inbox must be closed.
+    /// Drops the commands in the queue of a loop that never ran, or that died: the teardown of a dead loop calls this
+    /// too. Tasks are counted and reported, and their handles fail. Listeners are not lost: they run on the global
+    /// executor. The inbox must be closed.
     pub(crate) fn drop_queued(&self, mut pop: impl FnMut() -> Option<Command<X>>, cause: &Error) {
         let mut count = 0;
         while let Some(command) = self.inbox.next_accepted(&mut pop) {

@@ -14,7 +14,7 @@
 //! A graceful shutdown of a loop that has not started starts it first, so that tasks can run in the quiet
 //! period. Without a quiet period it shuts the loop down at once.
 //!
-//! [`step`] is the whole state machine as a function of values, tested as a table. [`Lifecycle`] is the atomic
+//! [`transition`] is the whole state machine as a function of values, tested as a table. [`Lifecycle`] is the atomic
 //! that holds the state, and nothing else writes it. Tasks are accepted up to and including `ShuttingDown`; the
 //! admission word is closed before `Shutdown` is published.
 
@@ -73,7 +73,7 @@ const ALL: [ExecutorState; 5] = [
 ];
 
 /// Returns the next state and the caller's action for an event: the whole state machine.
-pub(crate) fn step(
+pub(crate) fn transition(
     state: ExecutorState,
     event: LifecycleEvent,
 ) -> (ExecutorState, LifecycleAction) {
@@ -111,11 +111,11 @@ impl Lifecycle {
         ALL[usize::from(self.word.load(Ordering::Acquire))]
     }
 
-    /// Moves the state by [`step`] and returns the caller's action.
+    /// Moves the state by [`transition`] and returns the caller's action.
     pub(crate) fn apply(&self, event: LifecycleEvent) -> LifecycleAction {
         let mut word = self.word.load(Ordering::Acquire);
         loop {
-            let (next, action) = step(ALL[usize::from(word)], event);
+            let (next, action) = transition(ALL[usize::from(word)], event);
             match self.word.compare_exchange_weak(
                 word,
                 next as u8,
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!(ALL, [N, S, G, D, T]);
         for (state, row) in ALL.into_iter().zip(table) {
             for (event, expected) in EVENTS.into_iter().zip(row) {
-                assert_eq!(step(state, event), expected, "{state:?} on {event:?}");
+                assert_eq!(transition(state, event), expected, "{state:?} on {event:?}");
             }
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     fn e03_no_event_moves_a_state_back() {
         for state in ALL {
             for event in EVENTS {
-                assert!(step(state, event).0 >= state, "{state:?} on {event:?}");
+                assert!(transition(state, event).0 >= state, "{state:?} on {event:?}");
             }
         }
     }

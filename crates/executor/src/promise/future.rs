@@ -137,7 +137,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         let slot = self.taker.slot();
         if slot.is_done() {
             // Listeners are still to run. If this is the thread on which they run, they run now.
-            if crate::engine::current::runs_here(slot.context.executor) {
+            if crate::engine::current::is_listener_thread(slot.context.executor) {
                 slot.run_listeners();
                 if let Some(outcome) = self.try_take() {
                     return outcome;

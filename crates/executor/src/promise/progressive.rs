@@ -158,7 +158,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
             return Err(outcome);
         }
         let Some(promise) = self.promise.take() else { return Err(outcome) };
-        if current::runs_here(self.reports.executor) {
+        if current::is_listener_thread(self.reports.executor) {
             // Completing on the executor calls listeners in place. Progress that was not delivered yet comes
             // first, whether another thread queued it or a call further up this stack is delivering it.
             self.reports.finish(move || {

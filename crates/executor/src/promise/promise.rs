@@ -142,7 +142,7 @@ impl<T: Send + 'static> Promise<T> {
     #[must_use]
     pub fn is_detached(&self) -> bool {
         let slot = self.filler().slot();
-        slot.any().is_unique() && !slot.context.observers().needs_executor()
+        slot.any().is_unique() && !slot.context.observers().must_call_observers()
     }
 
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels, or here if it already was. A

@@ -95,7 +95,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
             if let Some(outcome) = self.try_get() {
                 return outcome;
             }
-            if !self.slot.is_done() || crate::engine::current::runs_here(self.slot.context.executor)
+            if !self.slot.is_done()
+                || crate::engine::current::is_listener_thread(self.slot.context.executor)
             {
                 self.slot
                     .check_may_block()

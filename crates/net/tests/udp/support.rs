@@ -37,7 +37,7 @@ pub(crate) enum ProbeEvent {
     Inactive,
 }
 
-/// Builds a probed channel.
+/// Builds a channel with a handler that sends its events to the test.
 pub(crate) struct ProbeBuilder {
     bootstrap: Bootstrap,
     events: Receiver<ProbeEvent>,

@@ -31,7 +31,7 @@ pub(super) struct DriverBench<'f> {
     pub(super) fixture: &'f dyn Fixture,
     pub(super) driver: Box<dyn Driver>,
     pub(super) checker: EventChecker,
-    /// The `ReadComplete` of a `LastRead` whose `Read` was returned.
+    /// The second half of a split `LastRead`: the `ReadComplete` that the next call returns after the `Read`.
     complete: Option<IoEvent>,
 }
 

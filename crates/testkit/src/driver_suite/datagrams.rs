@@ -212,7 +212,7 @@ pub fn l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round(fixtur
 }
 
 /// Checks that a round ends when the peer closes while a write waits for room, and the room is used in that round.
-pub fn l05_an_error_and_room_for_a_pending_write_do_not_prolong_the_round(fixture: &dyn Fixture) {
+pub fn l05_reporting_an_error_or_write_room_adds_no_second_round(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
     bench.set_read(token, Some(ReadPlan::default()));

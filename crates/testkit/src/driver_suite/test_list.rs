@@ -78,7 +78,7 @@ macro_rules! driver_suite {
                     l07_datagrams_and_streams_are_not_mixed_up
                     l17_a_datagram_that_nobody_reads_does_not_spin
                     l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round
-                    l05_an_error_and_room_for_a_pending_write_do_not_prolong_the_round
+                    l05_reporting_an_error_or_write_room_adds_no_second_round
                 }
                 edge_triggered {
                     l05_bytes_left_by_a_full_round_are_read_without_further_readiness

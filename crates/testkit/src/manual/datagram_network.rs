@@ -74,7 +74,7 @@ struct DatagramQueue {
     peer: Option<SocketAddr>,
     /// The full destination that a send waits for.
     blocked_on: Option<SocketAddr>,
-    /// A datagram to the connected peer found no socket.
+    /// True if a datagram to the connected peer found no socket: `ConnectionRefused` is due.
     refused: bool,
     notifier: Option<DriverNotifier>,
 }
@@ -182,7 +182,7 @@ impl DatagramPeer {
 
     /// Sets how many datagrams may wait for this peer; further senders wait.
     pub fn set_capacity(&self, capacity: usize) {
-        self.end.network.change(|state, notified| {
+        self.end.network.change_and_notify(|state, notified| {
             if let Some(own) = state.queues.get_mut(&self.end.at) {
                 own.capacity = capacity;
             }
@@ -214,7 +214,7 @@ impl DatagramEnd {
 
     /// Takes the next datagram, cut off after `size` bytes.
     pub(super) fn receive(&self, size: usize) -> Option<Datagram> {
-        let taken = self.network.change(|state, notified| {
+        let taken = self.network.change_and_notify(|state, notified| {
             let taken = state.queues.get_mut(&self.at)?.waiting.pop_front();
             state.notify_blocked_on(self.at, notified);
             taken
@@ -241,7 +241,7 @@ impl DatagramEnd {
                 return Err(io::Error::new(ErrorKind::NotConnected, what));
             }
         };
-        Ok(self.network.change(|state, notified| {
+        Ok(self.network.change_and_notify(|state, notified| {
             match state.queues.get_mut(&to) {
                 Some(other) if other.peer.is_some_and(|peer| peer != self.at) => {}
                 Some(other) if other.waiting.len() >= other.capacity => {
@@ -288,7 +288,7 @@ impl DatagramEnd {
 
 impl Drop for DatagramEnd {
     fn drop(&mut self) {
-        self.network.change(|state, notified| {
+        self.network.change_and_notify(|state, notified| {
             state.queues.remove(&self.at);
             state.notify_blocked_on(self.at, notified);
         });
@@ -296,8 +296,8 @@ impl Drop for DatagramEnd {
 }
 
 impl DatagramNetwork {
-    /// Changes the state, and then notifies the drivers that `change` has listed.
-    fn change<R>(
+    /// Changes the state, and then notifies the drivers that `how` has listed.
+    fn change_and_notify<R>(
         &self,
         how: impl FnOnce(&mut DatagramNetworkState, &mut Vec<DriverNotifier>) -> R,
     ) -> R {

@@ -127,7 +127,7 @@ impl Driver for ManualDriver {
                 Role::Connecting(_) if stream.is_open() => {
                     return Err(invalid_input("the socket is already connected"));
                 }
-                Role::Connecting(Address::Ip(target)) => stream.dial(target),
+                Role::Connecting(Address::Ip(target)) => stream.begin_connect(target),
                 Role::Connecting(_) => {
                     return Err(invalid_input("the target is not an IP address"));
                 }
@@ -153,7 +153,7 @@ impl Driver for ManualDriver {
     }
 
     fn release(&mut self, token: Token) -> io::Result<Io> {
-        self.registration(token)?.may_be_released()?;
+        self.registration(token)?.check_may_release()?;
         let registration = self.registrations.remove(&token).ok_or_else(|| not_attached(token))?;
         self.kernel.count(|counts| counts.detaches += 1);
         Ok(match registration.source {
@@ -203,10 +203,10 @@ impl Driver for ManualDriver {
         registration.finish_reported |= how != Shutdown::Write;
         let stream = registration.connected_stream()?;
         if how != Shutdown::Write {
-            stream.shut_input();
+            stream.shutdown_input();
         }
         if how != Shutdown::Read {
-            stream.shut_output();
+            stream.shutdown_output();
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ struct ManualForeignState {
     notifier: Option<DriverNotifier>,
 }
 
-pub(super) fn foreign() -> (ForeignEnd, ManualForeignSource) {
+pub(super) fn foreign_source() -> (ForeignEnd, ManualForeignSource) {
     let state = ManualForeignState {
         ready: Readiness::default(),
         failure: None,
@@ -44,7 +44,7 @@ pub(super) fn foreign() -> (ForeignEnd, ManualForeignSource) {
 impl ManualForeignSource {
     /// Sets the readiness of the source until the next call.
     pub fn set_ready(&self, ready: Readiness) {
-        self.foreign.change(|state| state.ready = ready);
+        self.foreign.change_for_driver(|state| state.ready = ready);
     }
 
     /// Makes the source not ready.
@@ -54,7 +54,7 @@ impl ManualForeignSource {
 
     /// Fails the source: its registration gets `Failed`.
     pub fn fail(&self, error: impl Into<io::Error>) {
-        self.foreign.change(|state| state.failure = Some(error.into()));
+        self.foreign.change_for_driver(|state| state.failure = Some(error.into()));
     }
 
     /// True if the driver's end has been dropped.
@@ -111,7 +111,8 @@ impl Drop for ForeignEnd {
 }
 
 impl ManualForeign {
-    fn change(&self, change: impl FnOnce(&mut ManualForeignState)) {
+    /// Changes the source and notifies the driver.
+    fn change_for_driver(&self, change: impl FnOnce(&mut ManualForeignState)) {
         let mut state = self.lock();
         change(&mut state);
         let notifier = state.notifier.clone();

@@ -3,8 +3,8 @@
 //! Rules:
 //!
 //! 1. There is one lock, held for a few lines, and never while a socket's lock is taken. A thread that changes a
-//!    socket changes it first and then calls [`Kernel::touch`].
-//! 2. A wait clears `touched` before it looks at the sockets. A change after the look sets it again, and the wait looks
+//!    socket changes it first and then calls [`Kernel::mark_changed`].
+//! 2. A wait clears `has_changed` before it looks at the sockets. A change after the look sets it again, and the wait looks
 //!    once more instead of sleeping: no change is missed.
 //! 3. Every change that a thread may wait for notifies [`Kernel::changed`], which wakes all waiting threads: the loops,
 //!    and the tests in `wait_idle`.
@@ -17,7 +17,7 @@ use waterwheel_executor::{Nanos, VirtualClock};
 use super::{CompletionMode, TIMEOUT};
 
 /// How the virtual clock moves while a wait has a deadline and nothing to do. See the
-/// [module's documentation](super#time).
+/// [module's documentation](super#clockmode).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockMode {
     /// The wait blocks until the test advances the clock.
@@ -64,19 +64,21 @@ pub(super) struct Kernel {
 
 struct KernelState {
     clock_mode: ClockMode,
-    held: bool,
+    /// True while completions and readiness are held back.
+    is_holding: bool,
     drivers: Vec<SleepState>,
     counts: DriverCounts,
-    addresses: u16,
+    /// How many addresses were assigned.
+    assigned_addresses: u16,
 }
 
-/// The sleep state of one driver. The driver's thread writes `alive` and `asleep` and clears the flags; any thread sets
+/// The sleep state of one driver. The driver's thread writes `is_open` and `asleep` and clears the flags; any thread sets
 /// them. All under the lock.
 #[derive(Debug)]
 struct SleepState {
-    alive: bool,
+    is_open: bool,
     woken: bool,
-    touched: bool,
+    has_changed: bool,
     /// Set while the driver sleeps in a wait, with the wait's deadline.
     asleep: Option<Option<Nanos>>,
 }
@@ -85,10 +87,10 @@ impl Kernel {
     pub(super) fn new(mode: CompletionMode, clock: VirtualClock, clock_mode: ClockMode) -> Self {
         let state = KernelState {
             clock_mode,
-            held: false,
+            is_holding: false,
             drivers: Vec::new(),
             counts: DriverCounts::default(),
-            addresses: 0,
+            assigned_addresses: 0,
         };
         Self { mode, clock, state: Mutex::new(state), changed: Condvar::new() }
     }
@@ -97,17 +99,22 @@ impl Kernel {
     pub(super) fn add_driver(&self) -> usize {
         let mut state = self.lock();
         state.counts.opens += 1;
-        state.drivers.push(SleepState { alive: true, woken: false, touched: false, asleep: None });
+        state.drivers.push(SleepState {
+            is_open: true,
+            woken: false,
+            has_changed: false,
+            asleep: None,
+        });
         state.drivers.len() - 1
     }
 
     pub(super) fn remove_driver(&self, driver: usize) {
-        self.change(|state| state.drivers[driver].alive = false);
+        self.change(|state| state.drivers[driver].is_open = false);
     }
 
     /// Records that a socket of this driver has changed.
-    pub(super) fn touch(&self, driver: usize) {
-        self.change(|state| state.drivers[driver].touched = true);
+    pub(super) fn mark_changed(&self, driver: usize) {
+        self.change(|state| state.drivers[driver].has_changed = true);
     }
 
     pub(super) fn wake(&self, driver: usize) {
@@ -119,8 +126,8 @@ impl Kernel {
 
     pub(super) fn hold(&self, held: bool) {
         self.change(|state| {
-            state.held = held;
-            state.drivers.iter_mut().for_each(|sleeper| sleeper.touched = true);
+            state.is_holding = held;
+            state.drivers.iter_mut().for_each(|sleeper| sleeper.has_changed = true);
         });
     }
 
@@ -133,7 +140,7 @@ impl Kernel {
     }
 
     /// Wakes the waits after the clock was moved outside the lock.
-    pub(super) fn clock_moved(&self) {
+    pub(super) fn notify_clock_moved(&self) {
         self.change(|_| ());
     }
 
@@ -148,15 +155,15 @@ impl Kernel {
     /// Returns an address that no other socket has.
     pub(super) fn new_address(&self) -> SocketAddr {
         let mut state = self.lock();
-        state.addresses = state.addresses.wrapping_add(1);
-        SocketAddr::from((Ipv4Addr::LOCALHOST, state.addresses))
+        state.assigned_addresses = state.assigned_addresses.wrapping_add(1);
+        SocketAddr::from((Ipv4Addr::LOCALHOST, state.assigned_addresses))
     }
 
-    /// Called before a driver looks at its sockets; returns whether completions are held.
+    /// Called before a driver looks at its sockets. Returns true while completions are held back.
     pub(super) fn begin_look(&self, driver: usize) -> bool {
         let mut state = self.lock();
-        state.drivers[driver].touched = false;
-        state.held
+        state.drivers[driver].has_changed = false;
+        state.is_holding
     }
 
     /// Called after a driver has looked at its sockets and found `ready` registrations. Sleeps if there is nothing to
@@ -176,7 +183,7 @@ impl Kernel {
             if woken || ready > 0 {
                 break Some(woken);
             }
-            if sleeper.touched {
+            if sleeper.has_changed {
                 break None;
             }
             if until.is_some_and(|until| until <= self.clock.now()) {
@@ -202,13 +209,13 @@ impl Kernel {
     pub(super) fn wait_idle(&self) {
         let busy = |state: &mut KernelState| {
             let now = self.clock.now();
-            state.drivers.iter().any(|sleeper| sleeper.alive && !sleeper.is_idle(now))
+            state.drivers.iter().any(|sleeper| sleeper.is_open && !sleeper.is_idle(now))
         };
         let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, busy);
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         assert!(
             !waited.timed_out(),
-            "not idle after {TIMEOUT:?}: {:?} at {:?}",
+            "timed out after {TIMEOUT:?} waiting for all drivers to be idle: {:?} at {:?}",
             state.drivers,
             self.clock.now()
         );
@@ -227,6 +234,6 @@ impl Kernel {
 impl SleepState {
     fn is_idle(&self, now: Nanos) -> bool {
         let deadline_ahead = |until: Option<Nanos>| until.is_none_or(|until| until > now);
-        self.asleep.is_some_and(deadline_ahead) && !self.woken && !self.touched
+        self.asleep.is_some_and(deadline_ahead) && !self.woken && !self.has_changed
     }
 }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   driver A          stream A        link         stream B          driver B
-//!   send ──► outbound ═══════════════ carry ═════════════► inbound ──► read
-//!   read ◄── inbound  ◄══════════════ carry ══════════════ outbound ◄── send
+//!   send ──► outbound ═════════════ transfer ═══════════► inbound ──► read
+//!   read ◄── inbound  ◄═══════════ transfer ════════════ outbound ◄── send
 //! ```
 //!
 //! Rules:
 //!
-//! 1. After each change that a driver makes to its stream, bytes are carried in both directions as far as possible.
-//! 2. One thread carries at a time, under the link's lock; otherwise bytes taken by two threads could arrive in the
-//!    wrong order. It locks one stream at a time, and a thread that holds a stream's lock never carries.
+//! 1. After each change that a driver makes to its stream, bytes are transferred in both directions as far as possible.
+//! 2. One thread transfers at a time, under the link's lock; otherwise bytes taken by two threads could arrive in the
+//!    wrong order. It locks one stream at a time, and a thread that holds a stream's lock never transfers.
 //! 3. Each stream keeps the other alive, so that bytes sent before a close are still read. When one is closed and
 //!    none of its bytes are left, they release each other.
 //! 4. At most [`SEND_BUFFER`] bytes wait to be read; the rest stays in the writer's buffer and blocks the writer.
@@ -22,25 +22,25 @@ use super::stream::{ManualStream, SEND_BUFFER};
 /// A stream's link to its peer stream.
 pub(super) struct Link {
     other: Mutex<Option<Arc<ManualStream>>>,
-    carrying: Arc<Mutex<()>>,
+    transferring: Arc<Mutex<()>>,
 }
 
 /// Makes two streams each other's peer.
 pub(super) fn link(one: &Arc<ManualStream>, other: &Arc<ManualStream>) {
-    let carrying = Arc::new(Mutex::new(()));
+    let transferring = Arc::new(Mutex::new(()));
     for (from, to) in [(one, other), (other, one)] {
-        let way = Link { other: Mutex::new(Some(to.clone())), carrying: carrying.clone() };
-        assert!(from.link.set(way).is_ok(), "a stream has one peer");
+        let way = Link { other: Mutex::new(Some(to.clone())), transferring: transferring.clone() };
+        assert!(from.link.set(way).is_ok(), "a stream is linked once");
     }
 }
 
 impl Link {
     /// Moves as many bytes as possible from this stream to the other one and back.
-    pub(super) fn carry(&self, stream: &ManualStream) {
+    pub(super) fn transfer(&self, stream: &ManualStream) {
         let Some(other) = self.other().clone() else { return };
-        let _one_at_a_time = self.carrying.lock().unwrap_or_else(PoisonError::into_inner);
-        carry(stream, &other);
-        carry(&other, stream);
+        let _one_at_a_time = self.transferring.lock().unwrap_or_else(PoisonError::into_inner);
+        transfer(stream, &other);
+        transfer(&other, stream);
         if has_nothing_left(stream, &other) || has_nothing_left(&other, stream) {
             self.other().take();
             let back = other.link.get().and_then(|link| link.other().take());
@@ -60,10 +60,10 @@ fn has_nothing_left(closed: &ManualStream, other: &ManualStream) -> bool {
     closed.closed && (closed.outbound.is_empty() || !reads)
 }
 
-fn carry(from: &ManualStream, to: &ManualStream) {
+fn transfer(from: &ManualStream, to: &ManualStream) {
     let (gone, over, room) = {
         let to = to.lock();
-        (to.closed, to.inbound_over, SEND_BUFFER.saturating_sub(to.inbound.len()))
+        (to.closed, to.inbound_finished, SEND_BUFFER.saturating_sub(to.inbound.len()))
     };
     if gone {
         let abandoned = from.lock().abandoned;
@@ -80,7 +80,7 @@ fn carry(from: &ManualStream, to: &ManualStream) {
     }
     let (waits, ends) = {
         let from = from.lock();
-        (from.outbound.len(), from.outbound_over)
+        (from.outbound.len(), from.outbound_finished)
     };
     let len = waits.min(room);
     let bytes = match len {
@@ -91,7 +91,7 @@ fn carry(from: &ManualStream, to: &ManualStream) {
     if len > 0 || ends {
         to.change_for_driver(|state| {
             state.inbound.extend_from_slice(&bytes);
-            state.inbound_over = ends;
+            state.inbound_finished = ends;
         });
     }
 }

@@ -82,7 +82,7 @@ impl ListenerControl {
     /// # Errors
     /// `ConnectionRefused` if the listener is closed.
     pub fn connect(&self) -> io::Result<Peer> {
-        let (end, peer) = stream::connected(self.kernel.new_address());
+        let (end, peer) = stream::new_connected(self.kernel.new_address());
         self.listener.push_backlog(Ok((end, peer.address())))?;
         Ok(peer)
     }
@@ -140,7 +140,7 @@ impl ListenerEnd {
         self.listener.lock().notifier = Some(notifier);
     }
 
-    pub(super) fn has_pending(&self) -> bool {
+    pub(super) fn has_backlog(&self) -> bool {
         !self.listener.lock().backlog.is_empty()
     }
 

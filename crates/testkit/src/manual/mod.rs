@@ -118,8 +118,8 @@ impl Manual {
         Self::new(CompletionMode::Completion, VirtualClock::new(), ClockMode::default())
     }
 
-    fn new(mode: CompletionMode, clock: VirtualClock, time: ClockMode) -> Self {
-        Self { kernel: Arc::new(Kernel::new(mode, clock, time)) }
+    fn new(mode: CompletionMode, clock: VirtualClock, clock_mode: ClockMode) -> Self {
+        Self { kernel: Arc::new(Kernel::new(mode, clock, clock_mode)) }
     }
 
     /// Replaces the clock; to be called before a driver is opened. Move the clock with [`advance`](Self::advance): a
@@ -131,8 +131,8 @@ impl Manual {
 
     /// Sets the [`ClockMode`].
     #[must_use]
-    pub fn with_clock_mode(self, time: ClockMode) -> Self {
-        self.set_clock_mode(time);
+    pub fn with_clock_mode(self, clock_mode: ClockMode) -> Self {
+        self.set_clock_mode(clock_mode);
         self
     }
 
@@ -143,26 +143,26 @@ impl Manual {
     }
 
     /// Sets the [`ClockMode`], also for waits that are blocked.
-    pub fn set_clock_mode(&self, time: ClockMode) {
-        self.kernel.set_clock_mode(time);
+    pub fn set_clock_mode(&self, clock_mode: ClockMode) {
+        self.kernel.set_clock_mode(clock_mode);
     }
 
     /// Advances the clock by a duration, and ends the waits whose deadline has come.
     pub fn advance(&self, by: Duration) {
         self.kernel.clock.advance(by);
-        self.kernel.clock_moved();
+        self.kernel.notify_clock_moved();
     }
 
     /// Advances the clock to an instant, and ends the waits whose deadline has come.
     pub fn advance_to(&self, to: Nanos) {
         self.kernel.clock.advance_to(to);
-        self.kernel.clock_moved();
+        self.kernel.notify_clock_moved();
     }
 
     /// Creates a connected stream: the caller attaches the [`Io`] as `Stream`, and the test is its peer.
     #[must_use]
     pub fn pair(&self) -> (Io, Peer) {
-        let (end, peer) = stream::connected(self.kernel.new_address());
+        let (end, peer) = stream::new_connected(self.kernel.new_address());
         (Io::new(end), peer)
     }
 
@@ -176,7 +176,7 @@ impl Manual {
     /// Creates a socket to be attached as `Connecting` to any address, and the test's side, which accepts or refuses.
     #[must_use]
     pub fn connecting(&self) -> (Io, PendingConnect) {
-        let (end, dial) = stream::connecting(self.kernel.new_address());
+        let (end, dial) = stream::new_connecting(self.kernel.new_address());
         (Io::new(end), dial)
     }
 
@@ -195,8 +195,8 @@ impl Manual {
 
     /// Creates a foreign source that is not ready, and the control that makes it ready.
     #[must_use]
-    pub fn foreign(&self) -> (Io, ManualForeignSource) {
-        let (end, source) = foreign::foreign();
+    pub fn foreign_source(&self) -> (Io, ManualForeignSource) {
+        let (end, source) = foreign::foreign_source();
         (Io::new(end), source)
     }
 

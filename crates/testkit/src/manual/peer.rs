@@ -51,21 +51,21 @@ impl Peer {
 
     /// Ends the sending direction (half-close): the driver's side reads end of file after the bytes sent before.
     pub fn finish(&self) {
-        self.stream.change_for_driver(|state| state.inbound_over = true);
+        self.stream.change_for_driver(|state| state.inbound_finished = true);
     }
 
     /// Resets the connection in both directions.
     pub fn reset(&self) {
         self.stream.change_for_driver(|state| {
             state.reset = Some(io::ErrorKind::ConnectionReset);
-            state.outbound_over = true;
+            state.outbound_finished = true;
         });
     }
 
     /// Sets how many unreceived bytes the stream holds. Beyond that a write is short or has to wait;
     /// [`received`](Self::received) makes room.
     pub fn set_limit(&self, limit: usize) {
-        self.stream.change_for_driver(|state| state.limit = limit);
+        self.stream.change_for_driver(|state| state.outbound_limit = limit);
     }
 
     /// Takes the bytes that have arrived, which makes room for more.
@@ -82,11 +82,11 @@ impl Peer {
         while taken.len() < len {
             let state = self
                 .stream
-                .wait_until("bytes", |state| !state.outbound.is_empty() || state.outbound_over);
+                .wait_until("bytes", |state| !state.outbound.is_empty() || state.outbound_finished);
             let left = len - taken.len();
-            let (there, over) = (state.outbound.len(), state.outbound_over);
+            let (there, over) = (state.outbound.len(), state.outbound_finished);
             drop(state);
-            assert!(there > 0 || !over, "the stream ended {left} bytes early");
+            assert!(there > 0 || !over, "the driver's side ended the stream {left} bytes early");
             let bytes =
                 self.stream.change_for_driver(|state| state.outbound.split_to(left.min(there)));
             taken.extend_from_slice(&bytes);
@@ -103,7 +103,7 @@ impl Peer {
     /// True if the driver's side will send no more: it was shut down, closed or reset.
     #[must_use]
     pub fn is_ended(&self) -> bool {
-        self.stream.lock().outbound_over
+        self.stream.lock().outbound_finished
     }
 
     /// True if the driver's side has been closed.
@@ -117,7 +117,7 @@ impl Peer {
     /// # Panics
     /// After twenty seconds.
     pub fn wait_ended(&self) {
-        drop(self.stream.wait_until("end", |state| state.outbound_over));
+        drop(self.stream.wait_until("the end of the stream", |state| state.outbound_finished));
     }
 
     /// Blocks until the driver's side has been closed.
@@ -125,7 +125,7 @@ impl Peer {
     /// # Panics
     /// After twenty seconds.
     pub fn wait_closed(&self) {
-        drop(self.stream.wait_until("close", |state| state.closed));
+        drop(self.stream.wait_until("the close", |state| state.closed));
     }
 }
 
@@ -134,7 +134,7 @@ impl Drop for Peer {
         self.stream.change_for_driver(|state| {
             state.abandoned = true;
             // A reset stream has no end of file: it has an error.
-            state.inbound_over |= state.reset.is_none();
+            state.inbound_finished |= state.reset.is_none();
         });
     }
 }
@@ -173,7 +173,7 @@ impl PendingConnect {
         let is_connecting = |state: &super::stream::ManualStreamState| {
             matches!(state.connection, ConnectState::Connecting(Some(_)))
         };
-        drop(self.stream.wait_until("connect", is_connecting));
+        drop(self.stream.wait_until("a connect", is_connecting));
         self.target().expect("the connect is pending until this side answers")
     }
 

@@ -32,11 +32,11 @@ pub(super) struct ManualRegistration {
     pub(super) reads: Option<ReadPlan>,
     connecting: bool,
     writing: Option<PendingWrite>,
-    /// A round of reads reached the end of file. Reads may have been turned off before `Eof` was delivered.
+    /// True if a round of reads reached the end of file. Reads may have been turned off before `Eof` was delivered.
     end_found: bool,
-    /// `Eof` has been delivered.
+    /// True once `Eof` has been delivered.
     ended: bool,
-    /// `PeerFinished` has been delivered, or is not needed.
+    /// True once `PeerFinished` has been delivered, or is not needed.
     pub(super) finish_reported: bool,
     /// The error of a `Failed` or `AcceptFailed` event, to be delivered last in the round.
     failure: Option<io::Error>,
@@ -97,7 +97,7 @@ impl ManualRegistration {
     }
 
     /// True if a pending write can complete now.
-    fn write_may_end(&self, stream: &StreamEnd) -> bool {
+    fn can_finish_write(&self, stream: &StreamEnd) -> bool {
         match self.writing {
             None => false,
             Some(PendingWrite::Room) => stream.is_writable(),
@@ -116,7 +116,7 @@ impl ManualRegistration {
         match &self.source {
             RegistrationSource::Stream(stream) if self.connecting => stream.is_answered(),
             RegistrationSource::Stream(stream) => {
-                self.write_may_end(stream)
+                self.can_finish_write(stream)
                     || self.is_readable()
                     || stream.is_reset()
                     || self.must_report_finish()
@@ -169,14 +169,14 @@ impl ManualRegistration {
             let (next, event) = match self.stage {
                 ManualRound::Idle => return None,
                 _ if self.broken => (ManualRound::Idle, None),
-                ManualRound::Connect => self.connect(),
-                ManualRound::Write => (self.after_write(), self.finish_write()),
-                ManualRound::Read { left } => self.read(left),
+                ManualRound::Connect => self.connect_event(),
+                ManualRound::Write => (self.after_write(), self.write_event()),
+                ManualRound::Read { left } => self.read_event(left),
                 ManualRound::Complete => {
                     (ManualRound::End, Some(IoEvent::ReadComplete(self.token)))
                 }
-                ManualRound::End => (ManualRound::Fail, self.end()),
-                ManualRound::Fail => (ManualRound::Idle, self.fail()),
+                ManualRound::End => (ManualRound::Fail, self.end_event()),
+                ManualRound::Fail => (ManualRound::Idle, self.failure_event()),
             };
             self.stage = next;
             if event.is_some() {
@@ -185,7 +185,7 @@ impl ManualRegistration {
         }
     }
 
-    fn connect(&mut self) -> (ManualRound, Option<IoEvent>) {
+    fn connect_event(&mut self) -> (ManualRound, Option<IoEvent>) {
         let RegistrationSource::Stream(stream) = &self.source else {
             return (ManualRound::Write, None);
         };
@@ -214,13 +214,13 @@ impl ManualRegistration {
         }
     }
 
-    fn finish_write(&mut self) -> Option<IoEvent> {
+    fn write_event(&mut self) -> Option<IoEvent> {
         if let RegistrationSource::Datagrams(end) = &self.source {
             let room = self.writing.take_if(|_| end.may_send());
             return room.map(|_| IoEvent::Wrote(self.token, 0));
         }
         let RegistrationSource::Stream(stream) = &self.source else { return None };
-        if !self.write_may_end(stream) || stream.is_reset() {
+        if !self.can_finish_write(stream) || stream.is_reset() {
             return None;
         }
         let sent = match self.writing.take()? {
@@ -231,7 +231,7 @@ impl ManualRegistration {
         sent.map_err(|error| self.failure = Some(error)).ok().map(|n| IoEvent::Wrote(self.token, n))
     }
 
-    fn read(&mut self, left: u32) -> (ManualRound, Option<IoEvent>) {
+    fn read_event(&mut self, left: u32) -> (ManualRound, Option<IoEvent>) {
         let Some(plan) = self.reads.filter(|_| left > 0) else {
             return (ManualRound::Complete, None);
         };
@@ -278,7 +278,7 @@ impl ManualRegistration {
         self.mode == CompletionMode::Readiness && is_over && !has_more_events
     }
 
-    fn end(&mut self) -> Option<IoEvent> {
+    fn end_event(&mut self) -> Option<IoEvent> {
         if self.must_report_finish() {
             self.finish_reported = true;
             return Some(IoEvent::PeerFinished(self.token));
@@ -290,7 +290,7 @@ impl ManualRegistration {
         Some(IoEvent::Eof(self.token))
     }
 
-    fn fail(&mut self) -> Option<IoEvent> {
+    fn failure_event(&mut self) -> Option<IoEvent> {
         let error = match &self.source {
             RegistrationSource::Listener(_) => self.failure.take()?,
             RegistrationSource::Datagrams(end) => {
@@ -319,7 +319,7 @@ impl ManualRegistration {
         self.reads.is_some()
             && match &self.source {
                 RegistrationSource::Stream(stream) => stream.has_input() || self.is_at_end(),
-                RegistrationSource::Listener(listener) => listener.has_pending(),
+                RegistrationSource::Listener(listener) => listener.has_backlog(),
                 RegistrationSource::Datagrams(end) => end.has_input(),
                 RegistrationSource::Foreign(..) => false,
             }
@@ -340,7 +340,7 @@ impl ManualRegistration {
         match &self.source {
             RegistrationSource::Stream(stream) => {
                 let is_not_reading = self.reads.is_none() && !self.connecting && !self.broken;
-                is_not_reading && !self.ended && !self.finish_reported && stream.has_finished()
+                is_not_reading && !self.ended && !self.finish_reported && stream.has_peer_finished()
             }
             _ => false,
         }
@@ -413,7 +413,7 @@ impl ManualRegistration {
     }
 
     /// Checks that the socket can be released: no operation is in flight but reads, which end at once.
-    pub(super) fn may_be_released(&self) -> io::Result<()> {
+    pub(super) fn check_may_release(&self) -> io::Result<()> {
         match &self.source {
             RegistrationSource::Foreign(..) => {
                 Err(super::driver::invalid_input("a foreign source cannot be released"))

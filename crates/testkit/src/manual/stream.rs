@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   driver's end            the stream              test's end
-//!   read  ◄──────── inbound, inbound_over ◄──────── send, finish
-//!   send  ────────► outbound (limited), outbound_over ─────► received
+//!   read  ◄──────── inbound, inbound_finished ◄──── send, finish
+//!   send  ────────► outbound (limited), outbound_finished ─────► received
 //!                   reset: both ways
 //! ```
 //!
@@ -43,16 +43,18 @@ pub(super) struct ManualStream {
 pub(super) struct ManualStreamState {
     pub(super) connection: ConnectState,
     pub(super) inbound: BytesMut,
-    pub(super) inbound_over: bool,
+    /// True if no more bytes will arrive.
+    pub(super) inbound_finished: bool,
     pub(super) outbound: BytesMut,
-    pub(super) outbound_over: bool,
+    /// True if the driver's side will send no more.
+    pub(super) outbound_finished: bool,
     /// The maximum length of `outbound`.
-    pub(super) limit: usize,
+    pub(super) outbound_limit: usize,
     /// The error of a reset, until it has been reported.
     pub(super) reset: Option<io::ErrorKind>,
-    /// The driver's end has been dropped.
+    /// True once the driver's end has been dropped.
     pub(super) closed: bool,
-    /// The test's end has been dropped.
+    /// True once the test's end has been dropped, or the linked stream has been closed.
     pub(super) abandoned: bool,
     notifier: Option<DriverNotifier>,
 }
@@ -76,16 +78,16 @@ pub(super) struct DriverNotifier {
 
 impl DriverNotifier {
     pub(super) fn notify(&self) {
-        self.kernel.touch(self.driver);
+        self.kernel.mark_changed(self.driver);
     }
 }
 
-pub(super) fn connected(address: SocketAddr) -> (StreamEnd, Peer) {
+pub(super) fn new_connected(address: SocketAddr) -> (StreamEnd, Peer) {
     let stream = ManualStream::new(address, ConnectState::Open);
     (StreamEnd { stream: stream.clone() }, Peer::new(stream))
 }
 
-pub(super) fn connecting(address: SocketAddr) -> (StreamEnd, PendingConnect) {
+pub(super) fn new_connecting(address: SocketAddr) -> (StreamEnd, PendingConnect) {
     let stream = ManualStream::new(address, ConnectState::Connecting(None));
     (StreamEnd { stream: stream.clone() }, PendingConnect::new(stream))
 }
@@ -103,7 +105,7 @@ impl StreamEnd {
         matches!(self.stream.lock().connection, ConnectState::Open)
     }
 
-    pub(super) fn dial(&self, target: SocketAddr) {
+    pub(super) fn begin_connect(&self, target: SocketAddr) {
         let mut state = self.stream.lock();
         if let ConnectState::Connecting(remote) = &mut state.connection {
             *remote = Some(target);
@@ -133,18 +135,19 @@ impl StreamEnd {
         !self.stream.lock().inbound.is_empty()
     }
 
-    /// True if everything that the peer will ever send has been read.
+    /// True if the input has ended and everything that arrived was read.
     pub(super) fn is_at_end(&self) -> bool {
         let state = self.stream.lock();
-        state.inbound.is_empty() && state.inbound_over
+        state.inbound.is_empty() && state.inbound_finished
     }
 
     /// True if the peer will send no more and has not reset the stream.
-    pub(super) fn has_finished(&self) -> bool {
+    pub(super) fn has_peer_finished(&self) -> bool {
         let state = self.stream.lock();
-        state.inbound_over && state.reset.is_none()
+        state.inbound_finished && state.reset.is_none()
     }
 
+    /// Takes up to `size` inbound bytes, at least one. Returns `None` if none has arrived: the stream may still be open.
     pub(super) fn read(&self, size: usize) -> Option<Bytes> {
         let bytes = self.stream.change(|state| {
             let len = size.max(1).min(state.inbound.len());
@@ -153,39 +156,39 @@ impl StreamEnd {
         Some(bytes).filter(|bytes| !bytes.is_empty())
     }
 
-    /// True if a write would take bytes or fail.
+    /// True if a write would accept bytes or fail.
     pub(super) fn is_writable(&self) -> bool {
         let state = self.stream.lock();
-        state.outbound.len() < state.limit || state.refuses_writes()
+        state.outbound.len() < state.outbound_limit || state.must_refuse_writes()
     }
 
-    /// Takes as many bytes as there is room for.
+    /// Appends as many bytes of the chunks as there is room for. Returns how many.
     pub(super) fn send<'a>(&self, chunks: impl Iterator<Item = &'a Bytes>) -> io::Result<usize> {
         self.stream.change(|state| {
             if let Some(kind) = state.reset.take() {
                 return Err(kind.into());
             }
-            if state.refuses_writes() {
+            if state.must_refuse_writes() {
                 return Err(io::ErrorKind::BrokenPipe.into());
             }
             let before = state.outbound.len();
             for chunk in chunks {
-                let room = state.limit.saturating_sub(state.outbound.len());
+                let room = state.outbound_limit.saturating_sub(state.outbound.len());
                 state.outbound.extend_from_slice(&chunk[..room.min(chunk.len())]);
             }
             Ok(state.outbound.len() - before)
         })
     }
 
-    pub(super) fn shut_input(&self) {
+    pub(super) fn shutdown_input(&self) {
         self.stream.change(|state| {
             state.inbound.clear();
-            state.inbound_over = true;
+            state.inbound_finished = true;
         });
     }
 
-    pub(super) fn shut_output(&self) {
-        self.stream.change(|state| state.outbound_over = true);
+    pub(super) fn shutdown_output(&self) {
+        self.stream.change(|state| state.outbound_finished = true);
     }
 
     pub(super) fn is_reset(&self) -> bool {
@@ -201,7 +204,7 @@ impl Drop for StreamEnd {
     fn drop(&mut self) {
         self.stream.change(|state| {
             state.closed = true;
-            state.outbound_over = true;
+            state.outbound_finished = true;
             state.notifier = None;
         });
     }
@@ -212,10 +215,10 @@ impl ManualStream {
         let state = ManualStreamState {
             connection,
             inbound: BytesMut::new(),
-            inbound_over: false,
+            inbound_finished: false,
             outbound: BytesMut::new(),
-            outbound_over: false,
-            limit: SEND_BUFFER,
+            outbound_finished: false,
+            outbound_limit: SEND_BUFFER,
             reset: None,
             closed: false,
             abandoned: false,
@@ -229,12 +232,12 @@ impl ManualStream {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the stream on the driver's side and notifies the test's threads.
+    /// Changes the stream on the driver's side, notifies the test's threads, and transfers bytes to a linked stream.
     fn change<R>(&self, how: impl FnOnce(&mut ManualStreamState) -> R) -> R {
         let result = how(&mut self.lock());
         self.changed.notify_all();
         if let Some(link) = self.link.get() {
-            link.carry(self);
+            link.transfer(self);
         }
         result
     }
@@ -260,14 +263,17 @@ impl ManualStream {
     ) -> MutexGuard<'_, ManualStreamState> {
         let waited = self.changed.wait_timeout_while(self.lock(), TIMEOUT, |state| !holds(state));
         let (state, waited) = waited.unwrap_or_else(PoisonError::into_inner);
-        let seen = state.outbound.len();
-        assert!(!waited.timed_out(), "no {what} after {TIMEOUT:?}; {seen} bytes are there");
+        let queued = state.outbound.len();
+        assert!(
+            !waited.timed_out(),
+            "timed out after {TIMEOUT:?} waiting for {what}; {queued} outbound bytes are queued"
+        );
         state
     }
 }
 
 impl ManualStreamState {
-    fn refuses_writes(&self) -> bool {
-        self.reset.is_some() || self.abandoned || self.outbound_over
+    fn must_refuse_writes(&self) -> bool {
+        self.reset.is_some() || self.abandoned || self.outbound_finished
     }
 }

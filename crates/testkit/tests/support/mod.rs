@@ -65,7 +65,7 @@ impl<O: OpenDriver> Fixture for ManualFixture<O> {
     }
 
     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>) {
-        let (io, source) = self.manual.foreign();
+        let (io, source) = self.manual.foreign_source();
         source.set_ready(Readiness::WRITABLE);
         (io, Box::new(ManualTrigger(source)))
     }

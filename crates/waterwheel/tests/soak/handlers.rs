@@ -16,10 +16,11 @@ use waterwheel_testkit::loop_suite::panic_quietly;
 use crate::byte_counts::ByteCounts;
 use crate::reports::{Cause, ReportCounts};
 
-/// First byte of a client that receives until the end. Only its bytes are counted; other clients are served too.
+/// The first byte sent by a client that receives until the end of the stream. Only the bytes of such clients are
+/// counted.
 pub(crate) const CHECKED: u8 = b'c';
 
-/// First byte of a client that may close or reset the connection at any time.
+/// The first byte sent by a client that may close or reset the connection at any time.
 pub(crate) const UNCHECKED: u8 = b'x';
 
 /// Echoes bytes, stops reading while its channel is unwritable, and shuts down its output when the peer does.

@@ -260,7 +260,7 @@ impl Channel {
         future
     }
 
-    /// Disconnects the channel.
+    /// Disconnects the channel, which closes it, whatever its transport is: see [`close`](Self::close).
     #[track_caller]
     pub fn disconnect(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();

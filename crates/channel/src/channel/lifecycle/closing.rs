@@ -51,7 +51,7 @@ impl ChannelCore {
     }
 
     /// True until the handlers are being removed: the pipeline may be changed.
-    pub(crate) fn accepts_edits(&self) -> bool {
+    pub(crate) fn can_be_edited(&self) -> bool {
         !self.pipeline.is_closed.get()
     }
 
@@ -230,7 +230,7 @@ impl ChannelCore {
     /// Finishes the close after the transport has closed.
     pub(in crate::channel) fn on_transport_closed(self: &Rc<Self>) {
         let mut life = self.lifecycle.get();
-        let ended = life.closed();
+        let ended = life.set_closed();
         self.lifecycle.set(life);
         let Some(ended) = ended else { return };
         if self.transport_close.replace(TransportCloseState::Requested)

@@ -58,7 +58,7 @@ pub(crate) struct Connecting {
 impl ChannelCore {
     /// Connects the channel; the request has passed all handlers.
     pub(crate) fn connect(self: &Rc<Self>, target: ConnectTarget, mut done: Completion) {
-        if let Err(error) = self.may_activate() {
+        if let Err(error) = self.check_may_activate() {
             return self.complete_later(done, Err(error));
         }
         let shared = self.shared.clone();
@@ -194,7 +194,7 @@ impl ChannelCore {
         }
         drop(connecting);
         let connecting = self.take_connecting()?;
-        let failed = all_failed(connecting.failures);
+        let failed = combine_failures(connecting.failures);
         self.complete_later(connecting.done, Err(failed.clone()));
         Some(failed)
     }
@@ -267,7 +267,7 @@ impl Connecting {
     }
 }
 
-fn all_failed(mut failures: Vec<Error>) -> Error {
+fn combine_failures(mut failures: Vec<Error>) -> Error {
     match failures.len() {
         1 => failures.remove(0),
         _ => Error::new(ChannelError::ConnectAll { failures }),

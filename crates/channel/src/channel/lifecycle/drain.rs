@@ -60,6 +60,8 @@ impl ChannelCore {
             return self.is_lingering();
         }
         // A message with a pending size of zero is waited for too.
-        self.shared.holds.any() || self.total_pending() > 0 || self.outbound.borrow().has_messages()
+        self.shared.holds.has_holds()
+            || self.total_pending() > 0
+            || self.outbound.borrow().has_messages()
     }
 }

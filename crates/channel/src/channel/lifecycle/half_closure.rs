@@ -117,7 +117,7 @@ impl ChannelCore {
 
     /// Shuts down the input.
     pub(crate) fn shutdown_input(self: &Rc<Self>, done: Completion) {
-        let shut = match self.may_shut_down() {
+        let shut = match self.check_may_shut_down() {
             Ok(()) if self.is_input_over() => Ok(()),
             Ok(()) => self
                 .with_transport(|transport, context| transport.shutdown(context, Shutdown::Read)),
@@ -132,12 +132,12 @@ impl ChannelCore {
 
     /// Shuts down the output after the flushed messages. Unflushed messages fail.
     pub(crate) fn shutdown_output(self: &Rc<Self>, done: Completion) {
-        if let Err(error) = self.may_shut_down() {
+        if let Err(error) = self.check_may_shut_down() {
             return self.complete_later(done, Err(error));
         }
         self.write_out();
         // Writing may have failed and closed the channel.
-        if let Err(error) = self.may_shut_down() {
+        if let Err(error) = self.check_may_shut_down() {
             return self.complete_later(done, Err(error));
         }
         let before = self.half_closure.output.get();
@@ -187,7 +187,7 @@ impl ChannelCore {
         }
     }
 
-    fn may_shut_down(&self) -> Result<(), Error> {
+    fn check_may_shut_down(&self) -> Result<(), Error> {
         if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());
         }

@@ -48,7 +48,7 @@ impl Channel {
 
 impl Hold {
     pub(in crate::channel) fn new(channel: Channel) -> Self {
-        channel.shared().holds.take();
+        channel.shared().holds.add();
         Self { channel }
     }
 

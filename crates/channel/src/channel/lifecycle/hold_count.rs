@@ -32,7 +32,7 @@ impl HoldCount {
     }
 
     /// Adds a hold. There is memory for fewer than 2³¹ of them, at a word each.
-    pub(crate) fn take(&self) {
+    pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -48,7 +48,7 @@ impl HoldCount {
     }
 
     /// True while there is a hold. Called by the loop.
-    pub(crate) fn any(&self) -> bool {
+    pub(crate) fn has_holds(&self) -> bool {
         self.0.load(Ordering::Acquire) & !WATCHED != 0
     }
 }

@@ -1,15 +1,18 @@
 //! The lifecycle of a channel as a state machine (C02).
 //!
 //! ```text
-//!            registered              activated
-//!   New ───────────────► Open ───────────────────► Active
-//!    │                    │  ▲ ▼ deregistered,       │
-//!    │ begin_close        │   registered again       │ begin_close
-//!    └────────────────────┴────► Closing ◄───────────┘
-//!                                  │ closed
+//!         set_registered            set_active
+//!   New ───────────────► Open ──────────────────► Active
+//!    │                    │                         │
+//!    │ begin_close        │ begin_close             │ begin_close
+//!    └────────────────────┴────► Closing ◄──────────┘
+//!                                  │ set_closed
 //!                                  ▼
 //!                                Closed
 //! ```
+//!
+//! Registration is a flag beside the phase: an open or active channel may be deregistered and registered again, and
+//! its phase does not change.
 //!
 //! Each method returns the events to announce; the caller announces them later, from the loop (rule 8).
 
@@ -26,12 +29,12 @@ pub(crate) mod step_queue;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChannelLifecycle {
     phase: LifecyclePhase,
-    /// Registered with the loop; independent of the phase.
+    /// True while the channel is registered with its loop. Deregistering does not change the phase.
     registered: bool,
     was_active: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum LifecyclePhase {
     New,
     Open,
@@ -40,7 +43,7 @@ enum LifecyclePhase {
     Closed,
 }
 
-/// The events that announce the end of a channel.
+/// The end events to announce: `on_inactive` if the channel was ever active, `on_unregistered` if it was registered.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndEvents {
@@ -65,9 +68,9 @@ impl ChannelLifecycle {
         self.registered
     }
 
-    /// Marks the channel as registered. Returns false if it was before, or is closing.
+    /// Marks the channel as registered. Returns false if it was already registered, or is closing.
     #[must_use]
-    pub(crate) fn registered(&mut self) -> bool {
+    pub(crate) fn set_registered(&mut self) -> bool {
         let possible = self.is_open() && !self.registered;
         if possible {
             self.registered = true;
@@ -76,17 +79,18 @@ impl ChannelLifecycle {
         possible
     }
 
-    /// Marks the channel as deregistered. Returns false if it was not registered.
+    /// Marks the channel as deregistered. Returns false if it was not registered, or is closing.
     #[must_use]
-    pub(crate) fn deregistered(&mut self) -> bool {
+    pub(crate) fn set_deregistered(&mut self) -> bool {
         let possible = self.is_open() && self.registered;
         self.registered &= !possible;
         possible
     }
 
-    /// Marks the channel as connected or bound. Returns false if it was before, or cannot be.
+    /// Marks the channel as active: connected or bound. Returns false if it was already active, was never registered,
+    /// or is closing.
     #[must_use]
-    pub(crate) fn activated(&mut self) -> bool {
+    pub(crate) fn set_active(&mut self) -> bool {
         let possible = self.phase == LifecyclePhase::Open;
         if possible {
             self.phase = LifecyclePhase::Active;
@@ -95,7 +99,7 @@ impl ChannelLifecycle {
         possible
     }
 
-    /// Begins the close. Returns false if it had begun before.
+    /// Begins the close. Returns false if it had already begun.
     #[must_use]
     pub(crate) fn begin_close(&mut self) -> bool {
         let possible = self.is_open();
@@ -105,26 +109,14 @@ impl ChannelLifecycle {
         possible
     }
 
-    /// Marks the channel as closed. Returns `None` if it was not closing, or was closed before.
-    pub(crate) fn closed(&mut self) -> Option<EndEvents> {
+    /// Marks the channel as closed. Returns `None` if it was not closing, or was already closed.
+    pub(crate) fn set_closed(&mut self) -> Option<EndEvents> {
         if self.phase != LifecyclePhase::Closing {
             return None;
         }
         self.phase = LifecyclePhase::Closed;
         let unregistered = std::mem::take(&mut self.registered);
         Some(EndEvents { inactive: self.was_active, unregistered })
-    }
-}
-
-impl PartialOrd for LifecyclePhase {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for LifecyclePhase {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        (*self as u8).cmp(&(*other as u8))
     }
 }
 
@@ -135,15 +127,15 @@ mod tests {
     type Transition = fn(&mut ChannelLifecycle) -> bool;
 
     const STEPS: [(&str, Transition); 5] = [
-        ("registered", |life| life.registered()),
-        ("deregistered", |life| life.deregistered()),
-        ("activated", |life| life.activated()),
+        ("set_registered", |life| life.set_registered()),
+        ("set_deregistered", |life| life.set_deregistered()),
+        ("set_active", |life| life.set_active()),
         ("begin_close", |life| life.begin_close()),
-        ("closed", |life| life.closed().is_some()),
+        ("set_closed", |life| life.set_closed().is_some()),
     ];
 
-    /// Checks every sequence of eight transitions.
-    fn every_life(mut check: impl FnMut(&[&str], ChannelLifecycle, &[bool])) {
+    /// Calls `check` for every sequence of eight transitions.
+    fn for_every_sequence(mut check: impl FnMut(&[&str], ChannelLifecycle, &[bool])) {
         for mut code in 0..5usize.pow(8) {
             let (mut life, mut names, mut done) = (ChannelLifecycle::new(), Vec::new(), Vec::new());
             for _ in 0..8 {
@@ -162,26 +154,26 @@ mod tests {
 
     #[test]
     fn c02_each_step_happens_once_and_in_order() {
-        every_life(|names, life, done| {
+        for_every_sequence(|names, life, done| {
             let times = |name| count(names, done, name);
-            assert!(times("activated") <= 1, "{names:?}");
+            assert!(times("set_active") <= 1, "{names:?}");
             assert!(times("begin_close") <= 1, "{names:?}");
-            assert!(times("closed") <= times("begin_close"), "{names:?}");
-            let (came, left) = (times("registered"), times("deregistered"));
+            assert!(times("set_closed") <= times("begin_close"), "{names:?}");
+            let (came, left) = (times("set_registered"), times("set_deregistered"));
             assert!(came == left || came == left + 1, "{names:?}");
-            assert_eq!(life.phase == LifecyclePhase::Closed, times("closed") == 1, "{names:?}");
+            assert_eq!(life.phase == LifecyclePhase::Closed, times("set_closed") == 1, "{names:?}");
         });
     }
 
     #[test]
     fn c02_nothing_happens_to_a_closed_channel() {
         let mut life = ChannelLifecycle::new();
-        assert!(life.registered() && life.activated());
+        assert!(life.set_registered() && life.set_active());
         assert!(life.begin_close() && !life.begin_close());
-        assert_eq!(life.closed(), Some(EndEvents { inactive: true, unregistered: true }));
+        assert_eq!(life.set_closed(), Some(EndEvents { inactive: true, unregistered: true }));
         assert!(!life.begin_close());
-        assert_eq!(life.closed(), None);
-        assert!(!life.registered() && !life.activated() && !life.deregistered());
+        assert_eq!(life.set_closed(), None);
+        assert!(!life.set_registered() && !life.set_active() && !life.set_deregistered());
         assert!(!life.is_open() && !life.is_active() && !life.is_registered());
     }
 
@@ -189,20 +181,20 @@ mod tests {
     fn c02_an_event_that_was_never_announced_has_no_counterpart() {
         let mut life = ChannelLifecycle::new();
         assert!(life.begin_close());
-        assert_eq!(life.closed(), Some(EndEvents { inactive: false, unregistered: false }));
+        assert_eq!(life.set_closed(), Some(EndEvents { inactive: false, unregistered: false }));
         let mut life = ChannelLifecycle::new();
-        assert!(life.registered());
+        assert!(life.set_registered());
         assert!(life.begin_close());
-        assert_eq!(life.closed(), Some(EndEvents { inactive: false, unregistered: true }));
+        assert_eq!(life.set_closed(), Some(EndEvents { inactive: false, unregistered: true }));
     }
 
     #[test]
     fn c04_a_channel_may_be_registered_again() {
         let mut life = ChannelLifecycle::new();
-        assert!(life.registered() && life.activated() && !life.registered());
-        assert!(life.deregistered() && !life.deregistered());
+        assert!(life.set_registered() && life.set_active() && !life.set_registered());
+        assert!(life.set_deregistered() && !life.set_deregistered());
         assert!(life.is_active(), "leaving the loop does not disconnect it");
-        assert!(life.registered());
-        assert!(!life.activated(), "active once");
+        assert!(life.set_registered());
+        assert!(!life.set_active(), "active once");
     }
 }

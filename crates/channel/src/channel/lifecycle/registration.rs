@@ -14,7 +14,7 @@ impl ChannelCore {
     /// Binds the channel; the request has passed all handlers.
     pub(crate) fn bind(self: &Rc<Self>, to: Address, done: Completion) {
         let bound = self
-            .may_activate()
+            .check_may_activate()
             .and_then(|()| self.with_transport(|transport, context| transport.bind(context, to)));
         if bound.is_ok() {
             self.activate(done);
@@ -23,7 +23,7 @@ impl ChannelCore {
         }
     }
 
-    pub(in crate::channel) fn may_activate(&self) -> Result<(), Error> {
+    pub(in crate::channel) fn check_may_activate(&self) -> Result<(), Error> {
         let life = self.lifecycle.get();
         Err(Error::new(if !life.is_open() {
             return Err(self.closed_error());
@@ -41,7 +41,7 @@ impl ChannelCore {
     /// Activates a channel that is connected or bound. The completion runs before the handlers are called.
     pub(in crate::channel) fn activate(self: &Rc<Self>, done: Completion) {
         let mut life = self.lifecycle.get();
-        let first = life.activated();
+        let first = life.set_active();
         self.lifecycle.set(life);
         self.complete_later(done, Ok(()));
         if first {
@@ -84,7 +84,7 @@ impl ChannelCore {
                 self.queue_step(LifecycleStep::RoundAborted);
             }
             let mut life = self.lifecycle.get();
-            let announced = life.deregistered();
+            let announced = life.set_deregistered();
             self.lifecycle.set(life);
             self.shared.set_registered(false);
             if announced {
@@ -121,7 +121,7 @@ impl ChannelCore {
         let connected = registered.inspect_err(|error| {
             self.close(Some(error.clone()), Completion::none());
         })?;
-        let first = life.registered();
+        let first = life.set_registered();
         self.lifecycle.set(life);
         self.shared.set_registered(true);
         if first {

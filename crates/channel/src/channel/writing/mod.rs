@@ -92,7 +92,7 @@ impl ChannelCore {
     }
 
     fn accepts(&self, msg: &Msg) -> bool {
-        self.transport_types().accepts.include(msg.type_id_of_value())
+        self.transport_types().accepts.may_contain(msg.type_id_of_value())
     }
 
     /// True for an ancillary message without bytes on a stream: the kernel would send nothing.
@@ -189,14 +189,17 @@ impl ChannelCore {
         let is_free = self.write_state.get() == WriteState::Free && self.is_active();
         let is_plain = !self.is_output_over() && !self.tracks_last_write.get();
         // While a destructor of written bytes is on the stack, the next bytes are dropped after it.
-        if !is_free || !is_plain || !out.is_one_chunk() || self.drop_state.get() != DropState::Idle
+        if !is_free
+            || !is_plain
+            || !out.is_single_flushed_chunk()
+            || self.drop_state.get() != DropState::Idle
         {
             return false;
         }
         let len = out.bytes().len();
         match self.here.write_unguarded(token, out.bytes()) {
             Ok(Submit::Done(written)) if written == len => {
-                let chunk = out.take_one_chunk();
+                let chunk = out.take_single_chunk();
                 drop(out);
                 self.here.counters().add_bytes_written(len);
                 self.remove_pending(len);

@@ -45,7 +45,7 @@ pub struct Outbound {
 /// Removes `n` written bytes, unless they are a single chunk that was written whole.
 #[inline(never)]
 fn remove_written_chunks(bytes: &mut OutQueue, n: usize, drop_queue: &mut DropQueue) {
-    if bytes.is_all_of_several_chunks(n) {
+    if bytes.covers_several_flushed_chunks(n) {
         bytes.move_all_chunks(drop_queue.chunks());
     } else {
         bytes.advance_with(n, |chunk| drop_queue.push(chunk.into()));
@@ -374,14 +374,14 @@ impl Outbound {
 
     /// True if the buffer holds exactly one flushed chunk of bytes, without a completion, and nothing to drop.
     #[inline]
-    pub(crate) fn is_one_chunk(&self) -> bool {
-        self.pending.is_none() && self.bytes.is_one_chunk() && self.drop_queue.is_empty()
+    pub(crate) fn is_single_flushed_chunk(&self) -> bool {
+        self.pending.is_none() && self.bytes.is_single_flushed_chunk() && self.drop_queue.is_empty()
     }
 
     /// Removes the only chunk after it was written.
     #[inline]
-    pub(crate) fn take_one_chunk(&mut self) -> Option<Bytes> {
-        self.bytes.take_one_chunk()
+    pub(crate) fn take_single_chunk(&mut self) -> Option<Bytes> {
+        self.bytes.take_single_chunk()
     }
 
     /// Returns true if anything was removed since the last call. To be called before

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "4 bytes sent of a region of 3")]
+    #[should_panic(expected = "reported 4 bytes sent, but 3 are left in the region")]
     fn a_driver_cannot_send_more_than_the_file() {
         let mut stream = TestStream::of("3a");
         stream.flush();

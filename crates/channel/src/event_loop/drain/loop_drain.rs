@@ -79,7 +79,8 @@ impl LocalLoop {
         self.hosted_channels().begin_drain(deadline);
     }
 
-    /// Records that all loops are asked to confirm. Runs behind the commands that were queued before.
+    /// Records a confirmation round: every loop of the group has to confirm that it is idle. Runs as a command, so
+    /// earlier commands have run.
     pub(crate) fn request_confirmation(&self, round: ConfirmationRound) {
         if let Some(active) = self.current_drain().0.borrow_mut().as_mut() {
             active.round = Some(round);

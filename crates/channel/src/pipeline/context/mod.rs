@@ -32,7 +32,7 @@ use crate::payload::Credentials;
 
 /// A handler's position in its pipeline, for the duration of one call.
 ///
-/// `fire_…` sends an inbound event from here to the handlers behind this one, toward the tail. The
+/// `fire_…` sends an inbound event from here to the handlers after this one, toward the tail. The
 /// plain verbs (`write`, `flush`, `close`, …) send an outbound event to the handlers before this one,
 /// toward the transport. Both are plain calls: they return when those handlers have returned, or at once
 /// if the event has to be queued because the next handler is running (rule 2 of `docs/PIPELINE.md`).
@@ -72,7 +72,7 @@ impl<'a> Ctx<'a> {
         self.core.send_from(self.at, event);
     }
 
-    // Inbound events, for the handlers behind this one.
+    // Inbound events, for the handlers after this one.
 
     /// Forwards that the channel was registered.
     pub fn fire_registered(&self) {
@@ -123,8 +123,8 @@ impl<'a> Ctx<'a> {
 
     // State of the channel and of this handler.
 
-    /// True while the channel is writable: its pending bytes have not exceeded the high-water mark, or
-    /// have fallen below the low-water mark since.
+    /// True while the channel is writable: it is open, its output is not shut down, and its pending bytes
+    /// have not exceeded the high-water mark, or have fallen below the low-water mark since.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.core.is_writable()
@@ -268,7 +268,7 @@ impl<'a> Ctx<'a> {
     /// Handles the error of an inbound method, or of one without a completion: calls the handler's `on_error`
     /// (rule 10).
     #[cold]
-    pub(crate) fn handler_failed(&self, handler: &mut dyn Handler, event: Events, error: Error) {
+    pub(crate) fn on_handler_failed(&self, handler: &mut dyn Handler, event: Events, error: Error) {
         let failed =
             if event == Events::ERROR { Err(error) } else { handler.on_error(self, error) };
         if let Err(error) = failed {
@@ -279,7 +279,7 @@ impl<'a> Ctx<'a> {
     /// Handles an operation that returned an error, or that did not take its completion: the completion fails
     /// (rule 10).
     #[cold]
-    pub(crate) fn operation_ended(&self, result: HandlerResult, done: Completion) {
+    pub(crate) fn on_operation_ended(&self, result: HandlerResult, done: Completion) {
         let error = result
             .err()
             .unwrap_or_else(|| Error::new(ChannelError::NotPassedOn { handler: self.name() }));

@@ -50,17 +50,17 @@ impl Ctx<'_> {
         self.connect_with(to, Completion::local(f));
     }
 
-    /// Disconnects the channel. On a transport without connections this closes it.
+    /// Disconnects the channel, which closes it: see [`close`](Self::close).
     pub fn disconnect(&self) {
         self.disconnect_with(Completion::none());
     }
 
-    /// Disconnects the channel; `done` receives the result.
+    /// Disconnects the channel, which closes it; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<Completion>) {
         self.send_outlined(Disconnect(done.into()));
     }
 
-    /// Disconnects the channel, and calls `f` on the loop with the result.
+    /// Disconnects the channel, which closes it, and calls `f` on the loop with the result.
     #[track_caller]
     pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + 'static) {
         self.disconnect_with(Completion::local(f));

@@ -56,7 +56,7 @@ impl ChannelCore {
         };
         self.call(at, handler, |handler, ctx| {
             if let Err(error) = handler.on_timer(ctx, timer.tag) {
-                ctx.handler_failed(handler, crate::pipeline::Events::NONE, error);
+                ctx.on_handler_failed(handler, crate::pipeline::Events::NONE, error);
             }
         });
     }

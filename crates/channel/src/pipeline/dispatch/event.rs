@@ -54,7 +54,7 @@ macro_rules! events {
                 fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
                     let $in $(($in_arg))? = self;
                     if let Err(error) = handler.$on(ctx $(, $in_arg)?) {
-                        ctx.handler_failed(handler, Self::BIT, error);
+                        ctx.on_handler_failed(handler, Self::BIT, error);
                     }
                 }
 
@@ -85,7 +85,7 @@ macro_rules! events {
                     }
                     let result = handler.$verb(ctx, $($out_arg,)? &mut done);
                     if result.is_err() || !done.is_none() {
-                        ctx.operation_ended(result, done);
+                        ctx.on_operation_ended(result, done);
                     }
                 }
 
@@ -113,7 +113,7 @@ macro_rules! events {
                 #[inline(always)]
                 fn deliver(self, handler: &mut dyn Handler, ctx: &Ctx<'_>) {
                     if let Err(error) = handler.$sig_verb(ctx) {
-                        ctx.handler_failed(handler, Self::BIT, error);
+                        ctx.on_handler_failed(handler, Self::BIT, error);
                     }
                 }
 

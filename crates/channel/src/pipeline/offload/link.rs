@@ -84,7 +84,7 @@ pub(crate) enum Emission {
 pub(crate) enum HandlerExit {
     /// The handler was removed.
     Removed,
-    /// The handler could not be added, or its executor is gone. The error is fired to the handlers behind it.
+    /// The handler could not be added, or its executor is gone. The error is fired to the handlers after it.
     Failed(Error),
     /// The handler panicked, which was reported.
     Panicked(Error),
@@ -281,7 +281,7 @@ impl OffloadLink {
     }
 
     /// Fails the completion of an operation, or reports the error if nobody receives it.
-    pub(super) fn operation_failed(&self, error: Error, done: RemoteCompletion) {
+    pub(super) fn fail_operation(&self, error: Error, done: RemoteCompletion) {
         if done.is_none() || done.is_detached() {
             self.report(&format!("`{}`", self.name()), &error);
         }

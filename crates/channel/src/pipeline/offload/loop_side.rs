@@ -104,7 +104,7 @@ impl ChannelCore {
     }
 
     /// Returns the error for an emission whose slot is gone.
-    fn gone_or_closed(&self) -> Error {
+    fn gone_or_closed_error(&self) -> Error {
         if self.channel().is_open() { ChannelError::Gone.into() } else { self.closed_error() }
     }
 
@@ -116,7 +116,7 @@ impl ChannelCore {
             let at = self.pipeline.slots.borrow().find(link.slot());
             match (emission, at) {
                 (Emission::Event(event), Some(at)) => event.forward_from(self, at),
-                (Emission::Event(event), None) => event.fail(&self.gone_or_closed()),
+                (Emission::Event(event), None) => event.fail(&self.gone_or_closed_error()),
                 (Emission::Complete(number, result), _) => {
                     self.complete_later(self.take_kept(number), result);
                 }
@@ -152,7 +152,7 @@ impl ChannelCore {
                 (HandlerCommand::Event(event), HandlerExit::Removed) => {
                     event.forward_from(self, at)
                 }
-                (HandlerCommand::Event(event), _) if event.passes_failed_handler() => {
+                (HandlerCommand::Event(event), _) if event.may_pass_failed_handler() => {
                     event.forward_from(self, at)
                 }
                 (

@@ -22,7 +22,7 @@
 //! 6. A handler that is removed receives the commands queued before, then `on_removed`. Its slot stays until then; all
 //!    events that arrive meanwhile queue behind and then go past it, so none is lost, writes included (rule 4).
 //! 7. When the channel is closed, its close future completes at once. The handlers are removed after the last events
-//!    have passed through all queues, so a handler behind an offloaded one learns that the channel is inactive before
+//!    have passed through all queues, so a handler after an offloaded one learns that the channel is inactive before
 //!    it is removed. The shutdown of the loop waits for that as for everything else in flight.
 //! 8. A handler that panics, that cannot be built or added, or whose executor is gone, is dropped: operations queued
 //!    for it fail, lifecycle events of the channel go past it, and the channel is closed.

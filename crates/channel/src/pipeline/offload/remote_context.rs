@@ -15,7 +15,7 @@ use crate::pipeline::slots::slot_list::SlotId;
 
 /// The position of an offloaded handler in its pipeline.
 ///
-/// `fire_…` sends an inbound event to the handlers behind it, toward the tail. The plain verbs (`write`,
+/// `fire_…` sends an inbound event to the handlers after it, toward the tail. The plain verbs (`write`,
 /// `flush`, `close`, …) send an outbound event to the handlers before it, toward the transport. Both
 /// take effect on the loop, a little later, in the order of the calls.
 ///
@@ -37,7 +37,7 @@ impl RemoteCtx {
         self.link.emit(Emission::Event(event));
     }
 
-    // Inbound events, for the handlers behind this one.
+    // Inbound events, for the handlers after this one.
 
     /// Forwards that the channel was registered.
     pub fn fire_registered(&self) {
@@ -224,7 +224,7 @@ impl RemoteCtx {
         let (msg, done) = (msg.into(), done.into());
         match self.link.shared().reserve_pending(msg.size_hint()) {
             Ok(reservation) => self.emit(RemoteEvent::Write(msg, done, reservation)),
-            Err(error) => self.link.operation_failed(Error::new(error), done),
+            Err(error) => self.link.fail_operation(Error::new(error), done),
         }
     }
 

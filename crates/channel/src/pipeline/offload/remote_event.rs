@@ -47,7 +47,7 @@ pub(crate) enum RemoteEvent {
 impl RemoteEvent {
     /// True if the event goes past a handler that has failed: lifecycle events of the channel, and a close, which
     /// happens anyway.
-    pub(super) fn passes_failed_handler(&self) -> bool {
+    pub(super) fn may_pass_failed_handler(&self) -> bool {
         use RemoteEvent::{Active, Close, Inactive, Registered, Unregistered};
         matches!(self, Registered | Unregistered | Active | Inactive | Close(_))
     }
@@ -204,6 +204,6 @@ fn call_operation(
     if result.is_err() || !done.is_none() {
         let not_passed_on = || ChannelError::NotPassedOn { handler: link.name().to_owned() };
         let error = result.err().unwrap_or_else(|| Error::new(not_passed_on()));
-        link.operation_failed(error, done);
+        link.fail_operation(error, done);
     }
 }

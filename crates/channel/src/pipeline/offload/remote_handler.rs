@@ -44,7 +44,7 @@ pub trait RemoteHandler: Send + 'static {
     /// Called when the handler was added to the pipeline, before its first event.
     ///
     /// # Errors
-    /// The handler cannot work in this pipeline. The error is fired to the handlers behind it, it is
+    /// The handler cannot work in this pipeline. The error is fired to the handlers after it, it is
     /// removed, and the channel is closed. The call that added it has returned success before.
     fn on_added(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         Ok(())
@@ -60,7 +60,7 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Called when the channel was deregistered from its event loop.
+    /// Called when the channel was deregistered from its event loop, or was closed while it was registered.
     fn on_unregistered(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_unregistered();
         Ok(())
@@ -84,7 +84,7 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Called at the end of a round of reads.
+    /// Called at the end of a round of reads: see [`Handler::on_read_complete`](crate::Handler::on_read_complete).
     fn on_read_complete(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_read_complete();
         Ok(())
@@ -98,7 +98,8 @@ pub trait RemoteHandler: Send + 'static {
     }
 
     /// Called when the channel became writable or stopped being writable; [`RemoteCtx::is_writable`]
-    /// returns the present state.
+    /// returns the present state. Also called if the channel was unwritable only for a moment and is
+    /// writable again.
     fn on_writability_changed(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.fire_writability_changed();
         Ok(())
@@ -111,13 +112,13 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Requests to bind the channel to an address.
+    /// Called when a bind to an address is requested. The default passes the request on.
     fn bind(&mut self, ctx: &RemoteCtx, to: Address, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.bind_with(to, done.take());
         Ok(())
     }
 
-    /// Requests to connect the channel.
+    /// Called when a connect is requested. The default passes the request on.
     fn connect(
         &mut self,
         ctx: &RemoteCtx,
@@ -128,44 +129,47 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Requests to disconnect the channel.
+    /// Called when a disconnect is requested. The default passes the request on. A disconnect closes the
+    /// channel, whatever its transport is.
     fn disconnect(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.disconnect_with(done.take());
         Ok(())
     }
 
-    /// Requests to close the channel.
+    /// Called when a close is requested. The default passes the request on.
     fn close(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.close_with(done.take());
         Ok(())
     }
 
-    /// Requests to deregister the channel from its event loop.
+    /// Called when it is requested to deregister the channel from its event loop. The default passes the
+    /// request on.
     fn deregister(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// Requests to shut down the output, after everything flushed was written. A handler whose protocol
-    /// ends with a message writes it here.
+    /// Called when it is requested to shut down the output, after everything flushed was written. The
+    /// default passes the request on. A handler whose protocol ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
         Ok(())
     }
 
-    /// Requests to read more.
+    /// Called when a round of reads is requested. The default passes the request on.
     fn read(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.read();
         Ok(())
     }
 
-    /// Requests to write a message.
+    /// Called with a message that is to be written. The default passes it on.
     fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// Requests to flush: to send what was written.
+    /// Called when a flush is requested: everything written before is to be sent. The default passes the
+    /// request on.
     fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.flush();
         Ok(())

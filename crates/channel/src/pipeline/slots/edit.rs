@@ -94,7 +94,7 @@ impl<'a> Edit<'a> {
         core: &'a Rc<ChannelCore>,
         f: impl FnOnce(&mut Edit<'_>) -> Result<R, E>,
     ) -> Result<R, E> {
-        if !core.accepts_edits() {
+        if !core.can_be_edited() {
             return Err(PipelineError::Closed.into());
         }
         // If `f` fails or panics, the destructor of the edit rolls back.

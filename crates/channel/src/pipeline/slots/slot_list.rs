@@ -169,7 +169,7 @@ impl SlotList {
         })
     }
 
-    /// Links a handler in behind the slot `after`, in state [`SlotState::Staged`].
+    /// Links a handler in after the slot `after`, in state [`SlotState::Staged`].
     pub(crate) fn insert(
         &mut self,
         after: u32,

@@ -74,7 +74,7 @@ pub trait Stage: 'static {
     ///
     /// # Errors
     /// An error of this stage, or of a later one (`out.emit(…)?`). It is fired inward, to the `on_error`
-    /// of the handlers behind the chain. A chain that starts with a decoder then continues with the
+    /// of the handlers after the chain. A chain that starts with a decoder then continues with the
     /// next message.
     fn on<O: Emit<Self::Out>>(&mut self, msg: Self::In, out: &mut O) -> HandlerResult;
 
@@ -94,7 +94,8 @@ pub trait Stage: 'static {
     /// Called when the chain was removed from its pipeline.
     fn on_removed(&mut self, ctx: &Ctx<'_>) {}
 
-    /// Returns the types of the messages it writes. Called for the last stage of a chain only.
+    /// Returns the types of the messages that this stage writes. Called for the last stage of a chain only.
+    /// Unknown by default.
     fn answers(&self) -> Types {
         Types::Unknown
     }

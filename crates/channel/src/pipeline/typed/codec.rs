@@ -66,12 +66,12 @@ use crate::pipeline::message::{Message, Msg};
 ///    it has not consumed are presented again with the next bytes appended.
 /// 2. A message for which no byte was consumed is an error, [`DecoderStuck`], because it would be
 ///    decoded forever.
-/// 3. An error is fired inward, to the `on_error` of the handlers behind. If the decoder consumed the
+/// 3. An error is fired inward, to the `on_error` of the handlers after it. If the decoder consumed the
 ///    offending bytes, decoding continues after them. If it consumed nothing, the decoder has failed:
 ///    it is not called again, and all unread and later bytes are dropped, unless one of those handlers
 ///    removes the decoder (rule 4).
 /// 4. A decoder that is removed, for example by a handler that received one of its messages, is not
-///    called again. Its unread bytes are passed to the handlers behind it: those of the next protocol.
+///    called again. Its unread bytes are passed to the handlers after it: those of the next protocol.
 /// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever
 ///    is first, `decode_last` is called with the unread bytes. Bytes that it leaves are dropped; a
 ///    decoder for which they are an error returns it there.
@@ -210,7 +210,7 @@ impl<D: Decoder> Decode<D> {
         self.has_seen_end = false;
         let removals = out.ctx().removals();
         let mut emitted = false;
-        let mut buf = self.unread.join(bytes);
+        let mut buf = self.unread.append(bytes);
         while !buf.is_empty() {
             let before = buf.len();
             match self.decoder.decode(&mut buf) {

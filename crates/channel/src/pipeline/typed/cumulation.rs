@@ -23,32 +23,32 @@ pub(super) struct Cumulation {
     slice: Bytes,
     /// Unread bytes in a buffer of their own. Either this or `slice` is empty.
     owned: BytesMut,
-    /// Length of the buffer that the last `join` assembled; 0 if it did not have to.
-    joined_len: usize,
+    /// Length of the buffer that the last `append` assembled; 0 if it did not have to.
+    appended_len: usize,
 }
 
 impl Cumulation {
     /// Returns the unread bytes followed by the new ones, in one piece.
-    pub(super) fn join(&mut self, new: Bytes) -> Bytes {
+    pub(super) fn append(&mut self, new: Bytes) -> Bytes {
         let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
-        self.joined_len = slice.len() + owned.len();
-        if self.joined_len == 0 {
+        self.appended_len = slice.len() + owned.len();
+        if self.appended_len == 0 {
             return new;
         }
-        self.joined_len += new.len();
+        self.appended_len += new.len();
         if owned.is_empty() {
-            owned = growable_buffer(self.joined_len);
+            owned = growable_buffer(self.appended_len);
             owned.extend_from_slice(&slice);
         }
         owned.extend_from_slice(&new);
         owned.freeze()
     }
 
-    /// Keeps the bytes that the decoder left unread of the last `join`.
+    /// Keeps the bytes that the decoder left unread of the last `append`.
     pub(super) fn keep(&mut self, left: Bytes) {
-        let is_growing = left.len() == self.joined_len;
-        let max_copied = MAX_COPIED.max(self.joined_len / MAX_COPIED_FRACTION);
-        self.joined_len = 0;
+        let is_growing = left.len() == self.appended_len;
+        let max_copied = MAX_COPIED.max(self.appended_len / MAX_COPIED_FRACTION);
+        self.appended_len = 0;
         if left.is_empty() {
             return;
         }
@@ -86,27 +86,27 @@ mod tests {
     fn c06_bytes_decoded_as_a_whole_are_not_copied() {
         let mut kept = Cumulation::default();
         let read = Bytes::from(vec![7; 100]);
-        let joined = kept.join(read.clone());
-        assert_eq!(joined.as_ptr(), read.as_ptr());
-        kept.keep(joined.slice(100..));
-        assert_eq!(kept.join(read.clone()).as_ptr(), read.as_ptr(), "there were no unread bytes");
+        let appended = kept.append(read.clone());
+        assert_eq!(appended.as_ptr(), read.as_ptr());
+        kept.keep(appended.slice(100..));
+        assert_eq!(kept.append(read.clone()).as_ptr(), read.as_ptr(), "there were no unread bytes");
     }
 
     #[test]
     fn c06_few_unread_bytes_do_not_keep_their_block_alive() {
         let mut kept = Cumulation::default();
         let block = Bytes::from(vec![7; 64 * 1024]);
-        let mut joined = kept.join(block.clone());
-        let _message = joined.split_to(joined.len() - MAX_COPIED);
-        kept.keep(joined);
+        let mut appended = kept.append(block.clone());
+        let _message = appended.split_to(appended.len() - MAX_COPIED);
+        kept.keep(appended);
         drop(_message);
         assert!(block.is_unique(), "the unread bytes were copied");
 
-        let mut joined = kept.join(block.clone());
-        assert_eq!(joined.len(), MAX_COPIED + block.len());
-        let mut joined = joined.split_off(MAX_COPIED);
-        let _message = joined.split_to(1);
-        kept.keep(joined);
+        let mut appended = kept.append(block.clone());
+        assert_eq!(appended.len(), MAX_COPIED + block.len());
+        let mut appended = appended.split_off(MAX_COPIED);
+        let _message = appended.split_to(1);
+        kept.keep(appended);
         assert_eq!(kept.take().len(), block.len() - 1);
     }
 
@@ -114,9 +114,9 @@ mod tests {
     fn k14_unread_bytes_after_a_large_message_do_not_keep_its_memory() {
         let mut kept = Cumulation::default();
         kept.keep(Bytes::from(vec![7; 1 << 20]));
-        let mut joined = kept.join(Bytes::from(vec![7; 1 << 10]));
-        let message = joined.split_to(joined.len() - 2 * MAX_COPIED);
-        kept.keep(joined);
+        let mut appended = kept.append(Bytes::from(vec![7; 1 << 10]));
+        let message = appended.split_to(appended.len() - 2 * MAX_COPIED);
+        kept.keep(appended);
         assert!(message.is_unique(), "the unread bytes were copied");
         assert_eq!(kept.take().len(), 2 * MAX_COPIED);
     }
@@ -125,9 +125,9 @@ mod tests {
     fn c06_many_unread_bytes_are_not_copied() {
         let mut kept = Cumulation::default();
         let block = Bytes::from(vec![7; 64 * 1024]);
-        let joined = kept.join(block.clone());
-        kept.keep(joined.slice(1..));
-        drop(joined);
+        let appended = kept.append(block.clone());
+        kept.keep(appended.slice(1..));
+        drop(appended);
         assert!(!block.is_unique());
         assert_eq!(kept.slice.as_ptr(), block[1..].as_ptr());
     }
@@ -138,11 +138,11 @@ mod tests {
         let mut moves = 0;
         let mut last = std::ptr::null();
         for n in 1..=100_000usize {
-            let joined = kept.join(Bytes::from_static(b"x"));
-            assert_eq!(joined.len(), n);
-            moves += usize::from(joined.as_ptr() != last);
-            last = joined.as_ptr();
-            kept.keep(joined);
+            let appended = kept.append(Bytes::from_static(b"x"));
+            assert_eq!(appended.len(), n);
+            moves += usize::from(appended.as_ptr() != last);
+            last = appended.as_ptr();
+            kept.keep(appended);
         }
         assert!(moves < 40, "the buffer moved {moves} times");
         assert!(kept.take().iter().all(|byte| *byte == b'x'));

@@ -62,13 +62,14 @@ pub trait InboundHandler: 'static {
         Events::INBOUND
     }
 
-    /// Returns the types of the messages it fires inward in place of those it reads; [`Types::NONE`] if
-    /// it fires none.
+    /// Returns the types of the messages that this handler fires inward in place of those it reads;
+    /// [`Types::NONE`] if it fires none. Unknown by default.
     fn fires(&self) -> Types {
         Types::Unknown
     }
 
-    /// Returns the types of the messages it writes.
+    /// Returns the types of the messages that this handler writes on its own, for example as answers.
+    /// Unknown by default.
     fn answers(&self) -> Types {
         Types::Unknown
     }
@@ -169,8 +170,8 @@ pub trait OutboundHandler: 'static {
     /// The message type this handler accepts for writing.
     type In: Message;
 
-    /// Requests to write a message of type `In`. The completion moves on with what is written in its
-    /// place.
+    /// Called with a message of type `In` that is to be written. The completion moves on with what is
+    /// written in its place.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Self::In, done: &mut Completion) -> HandlerResult;
 
     /// Returns the events this handler is called for. Inbound events are ignored, and `WRITE` is always
@@ -179,8 +180,8 @@ pub trait OutboundHandler: 'static {
         Events::OUTBOUND
     }
 
-    /// Returns the types of the messages it writes in place of those it accepts; [`Types::NONE`] if it
-    /// writes none.
+    /// Returns the types of the messages that this handler writes in place of those it accepts;
+    /// [`Types::NONE`] if it writes none. Unknown by default.
     fn emits(&self) -> Types {
         Types::Unknown
     }

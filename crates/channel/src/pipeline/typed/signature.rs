@@ -76,7 +76,7 @@ impl Types {
     }
 
     /// True if the type is in the set, or the set is unknown.
-    pub(crate) fn include(self, id: TypeId) -> bool {
+    pub(crate) fn may_contain(self, id: TypeId) -> bool {
         match self {
             Types::Unknown => true,
             Types::These(types) => types.iter().any(|tag| tag.id() == id),

@@ -8,7 +8,7 @@
 //!  outbound  head ◄──Line── app                         the transport accepts Bytes but `app` emits Line
 //! ```
 //!
-//! A handler that declares nothing may turn any type into any other: behind it, nothing is known.
+//! A handler that declares nothing may turn any type into any other: after it, nothing is known.
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ fn check_inbound<'a>(
     transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
-    // Behind a handler that does not declare what it accepts, nothing is known.
+    // After a handler that does not declare what it accepts, nothing is known.
     let mut handlers = handlers
         .map_while(|(name, signature)| match signature.inbound.accepts {
             Types::Unknown => None,
@@ -157,7 +157,7 @@ mod tests {
         accepts: Types::of::<Bytes>(),
     };
 
-    fn checked(handlers: &[(&'static str, Signature)]) -> Result<(), String> {
+    fn check_stream(handlers: &[(&'static str, Signature)]) -> Result<(), String> {
         let named =
             handlers.iter().map(|(name, signature)| (name as &dyn fmt::Display, *signature));
         check(STREAM, named).map_err(|error| error.to_string())
@@ -179,20 +179,20 @@ mod tests {
     fn c06_neighbours_that_fit_pass() {
         let app = reader::<String>().answers(TypeTag::list::<u32>());
         assert_eq!(
-            checked(&[("dec", decoder::<String>()), ("enc", encoder::<u32>()), ("app", app)]),
+            check_stream(&[("dec", decoder::<String>()), ("enc", encoder::<u32>()), ("app", app)]),
             Ok(())
         );
-        assert_eq!(checked(&[]), Ok(()));
+        assert_eq!(check_stream(&[]), Ok(()));
     }
 
     #[test]
     fn c06_a_type_that_no_neighbour_emits_is_reported_with_both_names() {
-        let wrong = checked(&[("lines", decoder::<String>()), ("app", reader::<u32>())]);
+        let wrong = check_stream(&[("lines", decoder::<String>()), ("app", reader::<u32>())]);
         assert_eq!(
             wrong.unwrap_err(),
             "`app` accepts u32 but `lines` before it emits alloc::string::String"
         );
-        let wrong = checked(&[("app", reader::<u32>())]).unwrap_err();
+        let wrong = check_stream(&[("app", reader::<u32>())]).unwrap_err();
         assert_eq!(wrong, "`app` accepts u32 but `stream` before it emits bytes::bytes::Bytes");
     }
 
@@ -200,11 +200,11 @@ mod tests {
     fn c06_an_answer_without_an_encoder_is_reported_with_the_transport() {
         let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
         assert_eq!(
-            checked(&[("app", app)]).unwrap_err(),
+            check_stream(&[("app", app)]).unwrap_err(),
             "`stream` accepts bytes::bytes::Bytes but `app` after it emits u32"
         );
-        // An encoder behind the writer does not see the message.
-        assert!(checked(&[("app", app), ("enc", encoder::<u32>())]).is_err());
+        // An encoder after the writer does not see the message.
+        assert!(check_stream(&[("app", app), ("enc", encoder::<u32>())]).is_err());
     }
 
     #[test]
@@ -212,11 +212,11 @@ mod tests {
         let text =
             Signature::transparent().outbound(TypeTag::list::<u32>(), TypeTag::list::<String>());
         assert_eq!(
-            checked(&[("text", text)]).unwrap_err(),
+            check_stream(&[("text", text)]).unwrap_err(),
             "`stream` accepts bytes::bytes::Bytes but `text` after it emits alloc::string::String"
         );
-        assert_eq!(checked(&[("lines", encoder::<String>()), ("text", text)]), Ok(()));
-        assert!(checked(&[("text", text), ("lines", encoder::<String>())]).is_err());
+        assert_eq!(check_stream(&[("lines", encoder::<String>()), ("text", text)]), Ok(()));
+        assert!(check_stream(&[("text", text), ("lines", encoder::<String>())]).is_err());
     }
 
     #[test]
@@ -226,20 +226,21 @@ mod tests {
             const { &[TypeTag::of::<u32>(), TypeTag::of::<String>()] },
         );
         assert_eq!(
-            checked(&[("both", both), ("a", reader::<u32>()), ("b", reader::<String>())]),
+            check_stream(&[("both", both), ("a", reader::<u32>()), ("b", reader::<String>())]),
             Ok(())
         );
         assert!(
-            checked(&[("both", both), ("a", reader::<u32>()), ("b", reader::<u32>())]).is_err()
+            check_stream(&[("both", both), ("a", reader::<u32>()), ("b", reader::<u32>())])
+                .is_err()
         );
     }
 
     #[test]
-    fn c06_behind_a_handler_without_a_signature_no_type_is_known() {
-        assert_eq!(checked(&[("any", Signature::any()), ("app", reader::<u32>())]), Ok(()));
+    fn c06_after_a_handler_without_a_signature_no_type_is_known() {
+        assert_eq!(check_stream(&[("any", Signature::any()), ("app", reader::<u32>())]), Ok(()));
         let app = reader::<Bytes>().answers(TypeTag::list::<u32>());
-        assert_eq!(checked(&[("logged", Signature::any()), ("app", app)]), Ok(()));
+        assert_eq!(check_stream(&[("logged", Signature::any()), ("app", app)]), Ok(()));
         let logged = [("log", Signature::transparent()), ("app", app)];
-        assert!(checked(&logged).is_err(), "a transparent handler hides nothing");
+        assert!(check_stream(&logged).is_err(), "a transparent handler hides nothing");
     }
 }

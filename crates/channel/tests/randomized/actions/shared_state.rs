@@ -153,7 +153,7 @@ impl RunState {
     }
 }
 
-/// While this guard lives, the thread has a run state.
+/// A guard that removes the thread's run state when it is dropped.
 pub(crate) struct RunStateGuard;
 
 impl Drop for RunStateGuard {
