@@ -1,4 +1,4 @@
-//! Drivers and sockets: the only crate of the workspace that makes I/O system calls.
+//! Drivers and sockets: the only crate of the workspace that does socket I/O.
 //!
 //! A loop is built with one of the factories [`Epoll`], [`Poll`], [`Blocking`] or [`Auto`]; the driver that it
 //! opens obeys the [contract of `Driver`](waterwheel_channel::driver#the-contract).
