@@ -100,11 +100,11 @@ fn l02_a_completion_driver_writes_later_and_keeps_the_chunks() {
     assert_eq!(driver.write(token(), &queue).unwrap(), Submit::Pending);
     drop(queue);
     assert!(!chunk.is_unique(), "the driver keeps a clone");
-    assert_eq!(peer.received(), "", "nothing was written yet");
+    assert_eq!(peer.take_received(), "", "nothing was written yet");
     assert_eq!(driver.wait(None).unwrap().ready, 1);
     assert_eq!(events(&mut *driver), [format!("Wrote({:?}, 3)", token())]);
     assert!(chunk.is_unique(), "and lets it go afterwards");
-    assert_eq!(peer.received(), "hel");
+    assert_eq!(peer.take_received(), "hel");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn l02_held_operations_complete_when_released() {
     assert_eq!(driver.wait(None).unwrap().ready, 1);
     assert_eq!(events(&mut *driver), [format!("Detached({:?})", token())]);
     assert!(peer.is_closed());
-    assert_eq!(peer.received(), "", "the write was cancelled");
+    assert_eq!(peer.take_received(), "", "the write was cancelled");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn a_connect_stays_pending_until_the_test_answers() {
     driver.wait(None).unwrap();
     assert_eq!(events(&mut *driver), [format!("Connected({:?})", token())]);
     assert_eq!(driver.write(token(), &queue("hello")).unwrap(), Submit::Done(5));
-    assert_eq!(peer.received(), "hello");
+    assert_eq!(peer.take_received(), "hello");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_peer_blocks_until_bytes_or_the_end_arrive() {
     assert_eq!(peer.receive(5), "hello");
     peer.wait_closed();
     peer.wait_ended();
-    assert_eq!(peer.received(), "!");
+    assert_eq!(peer.take_received(), "!");
     writer.join().unwrap();
 }
 

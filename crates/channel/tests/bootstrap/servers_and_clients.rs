@@ -281,7 +281,7 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         }
         assert!(!ended.is_done());
         assert!(port.is_closed() && peers.iter().all(|peer| peer.is_closed()));
-        assert_eq!(far.received(), "last words");
+        assert_eq!(far.take_received(), "last words");
         written.join().unwrap();
         fixture.manual.set_clock_mode(ClockMode::AutoAdvance);
         ended.wait_timeout(PATIENCE).unwrap();

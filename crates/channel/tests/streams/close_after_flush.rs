@@ -14,7 +14,7 @@ fn c05_write_and_flush_then_close_delivers_also_when_completions_come_late() {
         fixture.write(0, "hello", true);
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.run();
-        assert_eq!(fixture.peer.received(), "hello");
+        assert_eq!(fixture.peer.take_received(), "hello");
         assert_eq!(fixture.write_outcomes(), [(0, true)]);
         assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
         let name = manual.open().unwrap().name();
@@ -33,7 +33,7 @@ fn c05_a_close_waits_for_flushed_bytes_behind_a_write_in_flight() {
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.write(4, "after the close", true);
         fixture.run();
-        assert_eq!(fixture.peer.received(), "first second third");
+        assert_eq!(fixture.peer.take_received(), "first second third");
         let mut write_outcomes = fixture.write_outcomes();
         write_outcomes.sort_unstable();
         assert_eq!(write_outcomes, [(0, true), (1, true), (2, true), (3, false), (4, false)]);
@@ -51,7 +51,7 @@ fn c05_a_close_does_not_wait_for_a_peer_that_reads_nothing() {
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.run();
         assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
-        assert_eq!(fixture.peer.received(), "hel");
+        assert_eq!(fixture.peer.take_received(), "hel");
         assert_eq!(fixture.write_outcomes(), [(0, false), (1, false)]);
         assert_eq!(fixture.channel.pending_bytes(), 0);
         assert!(fixture.bench.faults.calls(DriverCall::Write) <= 4);

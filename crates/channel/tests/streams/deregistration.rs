@@ -50,11 +50,14 @@ fn c04_bytes_written_while_deregistered_are_sent_afterwards() {
         fixture.write(0, "one ", true);
         fixture.write(1, "two", true);
         fixture.run();
-        assert_eq!((fixture.peer.received(), fixture.write_outcomes()), (Bytes::new(), vec![]));
+        assert_eq!(
+            (fixture.peer.take_received(), fixture.write_outcomes()),
+            (Bytes::new(), vec![])
+        );
         assert_eq!(fixture.channel.pending_bytes(), 7);
         register_again(&mut fixture);
         assert_eq!(
-            (fixture.peer.received(), fixture.write_outcomes()),
+            (fixture.peer.take_received(), fixture.write_outcomes()),
             ("one two".into(), vec![(0, true), (1, true)])
         );
     });
@@ -70,9 +73,12 @@ fn c04_a_write_that_waits_for_room_resumes_after_registering_again() {
     deregister(&mut fixture);
     fixture.peer.set_limit(100);
     fixture.run();
-    assert_eq!(fixture.peer.received(), "hel");
+    assert_eq!(fixture.peer.take_received(), "hel");
     register_again(&mut fixture);
-    assert_eq!((fixture.peer.received(), fixture.write_outcomes()), ("lo".into(), vec![(0, true)]));
+    assert_eq!(
+        (fixture.peer.take_received(), fixture.write_outcomes()),
+        ("lo".into(), vec![(0, true)])
+    );
 }
 
 #[test]
@@ -93,7 +99,7 @@ fn c04_deregister_is_refused_while_a_write_is_in_flight_and_changes_nothing() {
     fixture.run();
     assert_eq!(fixture.take_log(), ["read 10", "read complete"]);
     assert_eq!(
-        (fixture.peer.received(), fixture.write_outcomes()),
+        (fixture.peer.take_received(), fixture.write_outcomes()),
         ("under way".into(), vec![(0, true)])
     );
     deregister(&mut fixture);

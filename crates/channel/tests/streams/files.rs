@@ -21,7 +21,7 @@ fn receive_all(fixture: &mut StreamFixture) -> Vec<u8> {
     let mut all = Vec::new();
     loop {
         fixture.run();
-        let more = fixture.peer.received();
+        let more = fixture.peer.take_received();
         if more.is_empty() {
             return all;
         }
@@ -78,7 +78,7 @@ fn c07_the_pending_bytes_of_a_file_stay_the_same_until_its_last_byte_is_sent() {
                 (0, 9 * FileRegion::PENDING_BYTES)
             );
             fixture.run();
-            read += fixture.peer.received().len();
+            read += fixture.peer.take_received().len();
             fixture.run();
         }
         assert_eq!(fixture.write_outcomes(), [(0, true)]);
@@ -165,7 +165,7 @@ fn c05_a_close_waits_for_a_file_that_the_network_has_room_for() {
         fixture.write_msg(1, temp_file.region(0..3 * FILE_COPY_CHUNK as u64), true);
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.run();
-        assert_eq!(fixture.peer.received().len(), 5 + 3 * FILE_COPY_CHUNK);
+        assert_eq!(fixture.peer.take_received().len(), 5 + 3 * FILE_COPY_CHUNK);
         assert_eq!(fixture.write_outcomes(), [(0, true), (1, true)]);
         assert!(fixture.channel.closed().is_done() && fixture.peer.is_closed());
     });
@@ -180,7 +180,7 @@ fn c05_a_close_does_not_wait_for_a_peer_that_reads_no_more_of_a_file() {
         fixture.write_msg(0, temp_file.region(0..10_000), true);
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.run();
-        assert_eq!(fixture.peer.received(), &temp_file.contents()[..1000]);
+        assert_eq!(fixture.peer.take_received(), &temp_file.contents()[..1000]);
         assert_eq!(fixture.write_outcomes(), [(0, false)]);
         assert!(fixture.channel.closed().is_done() && fixture.channel.pending_bytes() == 0);
     });

@@ -75,7 +75,7 @@ fn c10_with_half_closure_the_end_is_fired_once_and_writes_continue() {
         fixture.on_loop(|channel| channel.set_auto_read(true));
         fixture.write(0, "answer", true);
         fixture.run();
-        assert_eq!(fixture.peer.received(), "answer");
+        assert_eq!(fixture.peer.take_received(), "answer");
         assert_eq!((fixture.take_log(), fixture.write_outcomes()), (vec![], vec![(0, true)]));
         let done = shut_output(&mut fixture);
         fixture.run();
@@ -100,11 +100,11 @@ fn c10_shutting_the_output_sends_flushed_bytes_first_however_slow_the_peer() {
         assert_eq!(fixture.take_log(), [""; 0]);
         let mut seen = Vec::new();
         while !fixture.peer.is_ended() {
-            seen.extend_from_slice(&fixture.peer.received());
+            seen.extend_from_slice(&fixture.peer.take_received());
             fixture.run();
             assert!(seen.len() < 20, "{seen:?}");
         }
-        seen.extend_from_slice(&fixture.peer.received());
+        seen.extend_from_slice(&fixture.peer.take_received());
         assert_eq!(seen, b"flushed too");
         assert_eq!(outcome_text(&done).as_deref(), Some("done"));
         assert_eq!(fixture.take_log(), ["Output over"]);
@@ -133,7 +133,7 @@ fn c10_a_refused_write_says_that_the_output_is_shut_down() {
             assert!(matches!(kind, Some(ChannelError::OutputShutDown)), "{error}");
         }
         assert_eq!(outcome_text(&done).as_deref(), Some("done"));
-        assert_eq!(fixture.peer.received(), "");
+        assert_eq!(fixture.peer.take_received(), "");
         assert!(fixture.peer.is_ended() && !fixture.peer.is_closed());
     });
 }
@@ -178,7 +178,7 @@ fn c10_a_shut_input_reads_nothing_more_and_is_fired_once() {
         fixture.write(0, "answer", true);
         fixture.run();
         assert_eq!(fixture.take_log(), [""; 0]);
-        assert_eq!(fixture.peer.received(), "answer");
+        assert_eq!(fixture.peer.take_received(), "answer");
         shut_output(&mut fixture);
         fixture.run();
         assert_eq!(fixture.take_log(), ["Output over", "inactive", "unregistered", "removed"]);
@@ -298,7 +298,7 @@ fn c10_a_shutdown_that_the_kernel_refuses_changes_nothing() {
     fixture.write(0, "written", true);
     fixture.run();
     assert_eq!(fixture.take_log(), ["read 4", "read complete"]);
-    assert_eq!(fixture.peer.received(), "written");
+    assert_eq!(fixture.peer.take_received(), "written");
 }
 
 #[test]
@@ -312,7 +312,10 @@ fn c10_a_cancelled_shutdown_still_ends_the_output() {
         shut.cancel();
         fixture.peer.set_limit(100);
         fixture.run();
-        assert_eq!((fixture.peer.received(), fixture.peer.is_ended()), (Bytes::from("slow"), true));
+        assert_eq!(
+            (fixture.peer.take_received(), fixture.peer.is_ended()),
+            (Bytes::from("slow"), true)
+        );
         assert_eq!(fixture.take_log(), ["Output over"]);
     });
 }
@@ -359,7 +362,7 @@ fn c10_a_close_after_a_shutdown_delivers_the_bytes_and_completes_both() {
         fixture.on_loop(|channel| drop(channel.close()));
         fixture.run();
         assert_eq!(
-            (fixture.peer.received(), fixture.write_outcomes()),
+            (fixture.peer.take_received(), fixture.write_outcomes()),
             (Bytes::from("hello"), vec![(0, true)])
         );
         assert_eq!(outcome_text(&done).as_deref(), Some("done"));
@@ -399,7 +402,7 @@ fn c10_a_handler_shuts_the_output_after_its_writes() {
         let channel = bench.here(|here| here.register_with(new, add)).unwrap();
         peer.send("go");
         bench.turns(8);
-        assert_eq!((peer.received(), peer.is_ended()), (Bytes::from("one two three"), true));
+        assert_eq!((peer.take_received(), peer.is_ended()), (Bytes::from("one two three"), true));
         assert!(channel.is_active());
     });
 }
@@ -443,7 +446,7 @@ fn c10_a_handler_may_delay_a_shutdown_and_write_before_it() {
         fixture.on_loop(|channel| channel.fire_user_event(Msg::new(Resume)));
         fixture.run();
         assert_eq!(
-            (fixture.peer.received(), fixture.peer.is_ended()),
+            (fixture.peer.take_received(), fixture.peer.is_ended()),
             (Bytes::from("trailer"), true)
         );
         assert_eq!(outcome_text(&done).as_deref(), Some("done"));

@@ -43,7 +43,7 @@ fn l10_a_shutdown_waits_for_writes_in_flight() {
     manual.release();
     fixture.bench.turns(6);
     assert!(fixture.bench.manual.is_terminated() && fixture.channel.closed().is_done());
-    assert_eq!(fixture.peer.received(), "first second");
+    assert_eq!(fixture.peer.take_received(), "first second");
     assert_eq!(fixture.write_outcomes(), [(0, true), (1, true)]);
     assert_eq!(fixture.take_log(), CLOSING_EVENTS);
 }

@@ -90,7 +90,7 @@ impl ThreeChannels {
             events = now;
             if quiet == 3 {
                 let text = |bytes: Bytes| String::from_utf8(bytes.into()).unwrap();
-                return self.channels.iter().map(|(_, peer)| text(peer.received())).collect();
+                return self.channels.iter().map(|(_, peer)| text(peer.take_received())).collect();
             }
         }
         panic!("the loop never becomes idle");

@@ -163,7 +163,7 @@ impl FaultyStream {
     }
 
     fn take(&mut self) {
-        self.received.extend_from_slice(&self.peer.received());
+        self.received.extend_from_slice(&self.peer.take_received());
     }
 }
 

@@ -23,7 +23,7 @@ fn c07_several_writes_become_one_write_of_the_driver() {
         assert_eq!((manual.counts().writes, fixture.channel.pending_bytes()), (0, 13));
         fixture.on_loop(|channel| channel.flush());
         fixture.run();
-        assert_eq!(fixture.peer.received(), "one two three");
+        assert_eq!(fixture.peer.take_received(), "one two three");
         assert_eq!(manual.counts().writes, 1);
         assert_eq!(fixture.write_outcomes(), [(0, true), (1, true), (2, true), (3, true)]);
         assert_eq!(fixture.channel.pending_bytes(), 0);
@@ -48,7 +48,7 @@ fn c07_no_write_begins_while_one_is_in_flight() {
         manual.release();
         fixture.peer.set_limit(1000);
         fixture.run();
-        assert_eq!(fixture.peer.received(), "abcdabcdabcdabcdabcdefgh");
+        assert_eq!(fixture.peer.take_received(), "abcdabcdabcdabcdabcdefgh");
         assert_eq!(manual.counts().writes, begun + 1, "the rest was one write");
         assert_eq!(
             fixture.write_outcomes(),
@@ -70,7 +70,7 @@ fn c07_a_write_resumes_when_there_is_room_again() {
         let mut all = Vec::new();
         for _ in 0..10 {
             fixture.run();
-            all.extend(fixture.peer.received());
+            all.extend(fixture.peer.take_received());
         }
         assert_eq!((all.as_slice(), fixture.write_outcomes()), (&b"hello"[..], vec![(0, true)]));
         assert!(manual.counts().writes <= 8, "it does not spin: {:?}", manual.counts());

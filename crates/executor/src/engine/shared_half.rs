@@ -295,7 +295,7 @@ impl<X: Send + 'static> SharedHalf<X> {
             end.complete(cause.clone().map_or(Ok(()), Err));
         }
         if let Some(membership) = membership {
-            membership.child_terminated(self.id, cause.as_ref());
+            membership.on_child_terminated(self.id, cause.as_ref());
         }
     }
 
@@ -314,7 +314,7 @@ impl<X: Send + 'static> SharedHalf<X> {
         // knows the cause: `terminate` changes the state before it looks for a group.
         if self.life.state() == ExecutorState::Terminated {
             let cause = self.termination.try_get().and_then(Result::err);
-            membership.child_terminated(self.id, cause.as_ref());
+            membership.on_child_terminated(self.id, cause.as_ref());
         }
     }
 

@@ -151,7 +151,7 @@ impl<X: Send + 'static> GroupMembership<X> {
     }
 
     /// Records that the child has terminated.
-    pub(crate) fn child_terminated(&self, child: ExecutorId, cause: Option<&Error>) {
-        self.group_termination.child_terminated(child, cause);
+    pub(crate) fn on_child_terminated(&self, child: ExecutorId, cause: Option<&Error>) {
+        self.group_termination.on_child_terminated(child, cause);
     }
 }

@@ -36,7 +36,7 @@ impl GroupTermination {
     }
 
     /// Records that a child has terminated. A second call for the same child changes nothing.
-    pub(crate) fn child_terminated(&self, child: ExecutorId, cause: Option<&Error>) {
+    pub(crate) fn on_child_terminated(&self, child: ExecutorId, cause: Option<&Error>) {
         let mut ending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         ending.left.retain(|left| *left != child);
         if ending.cause.is_none() {

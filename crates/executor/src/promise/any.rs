@@ -19,7 +19,7 @@ pub(crate) trait ErasedPromise: Send + Sync {
     /// Calls the listeners. Called on the executor's thread.
     fn notify(&self);
 
-    /// Cancels the promise, unless it is completed or uncancellable.
+    /// Cancels the promise, unless it is completed or uncancellable. Returns true if this call cancelled it.
     fn cancel(&self, this: &AnyPromise) -> bool;
 
     /// Returns the timer whose promise this is, if it is one.

@@ -43,26 +43,26 @@ impl<T: Send + 'static> PromiseFuture<T> {
         Self { taker, value: PhantomData }
     }
 
-    /// Returns the id of the executor on which its listeners run.
+    /// Returns the id of the executor on which the listeners run.
     #[must_use]
     pub fn executor(&self) -> ExecutorId {
         self.taker.context.executor
     }
 
-    /// True once it has completed: with a value, an error or a cancel.
+    /// True once the promise has completed: with a value, an error or a cancel.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.taker.is_done()
     }
 
-    /// True if it was cancelled.
+    /// True if the promise was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.taker.is_cancelled()
     }
 
-    /// Cancels it, unless it has completed or can no longer be cancelled. Returns whether it was cancelled by
-    /// this call. A submitted task that has not started will not run.
+    /// Cancels the promise, unless it has completed or can no longer be cancelled. Returns true if this call
+    /// cancelled it. A submitted task that has not started will not run.
     pub fn cancel(&self) -> bool {
         let this = self.taker.slot().any();
         this.cancel(this)
@@ -109,7 +109,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         }
     }
 
-    /// Blocks until it has completed.
+    /// Blocks until the promise has completed.
     ///
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
@@ -118,7 +118,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.taker.slot().wait(None)
     }
 
-    /// Blocks until it has completed or the timeout is reached.
+    /// Blocks until the promise has completed or the timeout is reached.
     ///
     /// # Errors
     /// The errors of [`wait`](Self::wait), or [`WaitError::TimedOut`].
@@ -126,7 +126,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         self.taker.slot().wait(Some(timeout))
     }
 
-    /// Blocks until it has completed, and takes the outcome.
+    /// Blocks until the promise has completed, and takes the outcome.
     ///
     /// # Errors
     /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.
@@ -225,8 +225,8 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// Cancels the future, unless it has completed, can no longer be cancelled, or was dropped. Returns whether
-    /// it was cancelled by this call.
+    /// Cancels the future, unless it has completed, can no longer be cancelled, or was dropped. Returns true if
+    /// this call cancelled it.
     pub fn cancel(&self) -> bool {
         self.promise.upgrade().is_some_and(|promise| promise.cancel(&promise))
     }

@@ -120,7 +120,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
     pub(crate) fn notify_observers(&self, this: &AnyPromise) {
         let mut observers = self.context.observers();
         self.signal(&observers);
-        if observers.must_call_observers() {
+        if observers.has_listener_or_consumer() {
             drop(observers);
             deliver(self.context.executor, this.clone());
         } else {
@@ -309,7 +309,7 @@ impl<T> Observers<T> {
     }
 
     /// True if there is a listener or a consumer to call.
-    pub(crate) fn must_call_observers(&self) -> bool {
+    pub(crate) fn has_listener_or_consumer(&self) -> bool {
         self.has_listeners() || self.others.as_ref().is_some_and(|others| others.consumer.is_some())
     }
 

@@ -21,13 +21,16 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
     executor: ExecutorId,
 ) -> (ProgressivePromise<T>, ProgressiveFuture<T>) {
     let (promise, future) = promise(executor);
-    let (reports, heard) = Ref::pair(
+    let (reports, future_reports) = Ref::pair(
         Allocator::Global,
         || ProgressReports { executor, state: Mutex::default() },
         || (),
     );
     let promise = Some(promise);
-    (ProgressivePromise { promise, reports, last: 0 }, ProgressiveFuture { future, reports: heard })
+    (
+        ProgressivePromise { promise, reports, last: 0 },
+        ProgressiveFuture { future, reports: future_reports },
+    )
 }
 
 /// The progress of a piece of work.
@@ -81,14 +84,14 @@ pub enum InvalidProgress {
 /// ```
 #[derive(Debug)]
 pub struct ProgressivePromise<T: Send + 'static> {
-    /// `None` once it was completed.
+    /// `None` once the promise was completed.
     promise: Option<Promise<T>>,
     reports: Ref<ProgressReports, dyn ErasedPromise>,
     last: u64,
 }
 
 impl<T: Send + 'static> ProgressivePromise<T> {
-    /// Reports progress: its listeners are called in order, on the executor.
+    /// Reports progress: the progress listeners are called in order, on the executor.
     ///
     /// # Errors
     /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was cancelled or
@@ -112,22 +115,23 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         Ok(())
     }
 
-    /// Completes with a value. Returns false if it had been cancelled; the value is dropped then.
+    /// Completes the promise with a value. Returns false if it had been completed or cancelled; the value is dropped
+    /// then.
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
 
-    /// Fails. Returns false if it had been cancelled.
+    /// Completes the promise with an error. Returns false if it had been completed or cancelled.
     pub fn set_failure(self, error: Error) -> bool {
         self.complete(Err(error))
     }
 
-    /// Completes with a result. Returns false if it had been cancelled or completed.
+    /// Completes the promise with a result. Returns false if it had been completed or cancelled.
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
         self.try_complete(outcome).is_ok()
     }
 
-    /// Completes with a value, or hands it back: see [`Promise::try_success`].
+    /// Completes the promise with a value, or hands the value back: see [`Promise::try_success`].
     ///
     /// # Errors
     /// The value, if the promise was completed or cancelled before.
@@ -138,7 +142,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         })
     }
 
-    /// Fails, or hands the error back: see [`Promise::try_failure`].
+    /// Completes the promise with an error, or hands the error back: see [`Promise::try_failure`].
     ///
     /// # Errors
     /// The error, if the promise was completed or cancelled before.
@@ -149,7 +153,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         })
     }
 
-    /// Completes with a result, or hands it back if the promise was completed or cancelled before.
+    /// Completes the promise with a result, or hands the result back if the promise was completed or cancelled before.
     ///
     /// # Errors
     /// The result, if the promise was completed or cancelled before.
@@ -183,7 +187,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         self.promise.as_mut().is_none_or(Promise::set_uncancellable)
     }
 
-    /// True if it was cancelled.
+    /// True if the promise was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.promise.as_ref().is_some_and(Promise::is_cancelled)
@@ -253,12 +257,12 @@ impl ProgressReports {
     /// Queues a progress. Returns true if the caller must have the listeners called: no call is under way yet.
     fn push(&self, progress: Progress) -> bool {
         let mut state = self.state();
-        let heard = !state.listeners.is_empty() || state.is_draining;
+        let is_observed = !state.listeners.is_empty() || state.is_draining;
         let is_first = state.waiting.is_empty();
-        if heard {
+        if is_observed {
             state.waiting.push_back(progress);
         }
-        heard && is_first
+        is_observed && is_first
     }
 
     /// Delivers the remaining progress, then calls `complete`.

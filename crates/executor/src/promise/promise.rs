@@ -80,24 +80,25 @@ pub struct Promise<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Promise<T> {
-    /// Completes with a value. Returns false if it had been cancelled; the value is dropped then.
+    /// Completes the promise with a value. Returns false if it had been completed or cancelled; the value is dropped
+    /// then.
     #[inline]
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
 
-    /// Fails. Returns false if it had been cancelled.
+    /// Completes the promise with an error. Returns false if it had been completed or cancelled.
     pub fn set_failure(self, error: Error) -> bool {
         self.complete(Err(error))
     }
 
-    /// Completes with a result. Returns false if it had been cancelled.
+    /// Completes the promise with a result. Returns false if it had been completed or cancelled.
     #[inline]
     pub fn complete(mut self, outcome: Result<T, Error>) -> bool {
         self.filler.take().is_some_and(|mut filler| fill(&mut filler, outcome).is_ok())
     }
 
-    /// Completes with a value, or hands it back if the promise was completed or cancelled before.
+    /// Completes the promise with a value, or hands the value back if the promise was completed or cancelled before.
     ///
     /// # Errors
     /// The value, if the promise was completed or cancelled before.
@@ -108,7 +109,7 @@ impl<T: Send + 'static> Promise<T> {
         })
     }
 
-    /// Fails, or hands the error back if the promise was completed or cancelled before.
+    /// Completes the promise with an error, or hands the error back if the promise was completed or cancelled before.
     ///
     /// # Errors
     /// The error, if the promise was completed or cancelled before.
@@ -119,7 +120,7 @@ impl<T: Send + 'static> Promise<T> {
         })
     }
 
-    /// Completes with a result, or hands it back if the promise was completed or cancelled before.
+    /// Completes the promise with a result, or hands the result back if the promise was completed or cancelled before.
     ///
     /// # Errors
     /// The result, if the promise was completed or cancelled before.
@@ -132,17 +133,18 @@ impl<T: Send + 'static> Promise<T> {
         self.filler_mut().set_uncancellable()
     }
 
-    /// True if it was cancelled.
+    /// True if the promise was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.filler().is_cancelled()
     }
 
-    /// True if the outcome has no observer: the future was dropped, and no listener was added before.
+    /// True if the outcome has no observer: the future was dropped, and no listener or consumer
+    /// was added before.
     #[must_use]
     pub fn is_detached(&self) -> bool {
         let slot = self.filler().slot();
-        slot.any().is_unique() && !slot.context.observers().must_call_observers()
+        slot.any().is_unique() && !slot.context.observers().has_listener_or_consumer()
     }
 
     /// Calls `f` if the future is cancelled: at once, on the thread that cancels, or here if it already was. A
@@ -164,8 +166,8 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
-    /// Completes with the value that `f` returns, or with its panic. Returns false if it was cancelled; `f` is
-    /// not called then.
+    /// Completes the promise with the value that `f` returns, or with its panic. Returns false if the promise was
+    /// cancelled; `f` is not called then.
     pub(crate) fn run(mut self, what: UserCode, origin: Origin, f: impl FnOnce() -> T) -> bool {
         if !self.set_uncancellable() {
             return false;

@@ -36,20 +36,20 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         Self { slot, key: None }
     }
 
-    /// True once it has completed: with a value, an error or a cancel.
+    /// True once the promise has completed: with a value, an error or a cancel.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.slot.is_done()
     }
 
-    /// True if it was cancelled.
+    /// True if the promise was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.slot.is_cancelled()
     }
 
-    /// Cancels it for all consumers, unless it has completed or can no longer be cancelled. Returns whether it
-    /// was cancelled by this call.
+    /// Cancels the promise for all consumers, unless it has completed or can no longer be cancelled. Returns true
+    /// if this call cancelled it.
     pub fn cancel(&self) -> bool {
         let this = self.slot.any();
         this.cancel(this)
@@ -62,14 +62,14 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.add_listener(listener);
     }
 
-    /// Returns a clone of the outcome, if it has completed and no other consumer holds the outcome at this
+    /// Returns a clone of the outcome, if the promise has completed and no other consumer holds the outcome at this
     /// moment.
     #[must_use]
     pub fn try_get(&self) -> Option<Result<T, Error>> {
         self.slot.read(self.slot.context.observers()).ok()
     }
 
-    /// Blocks until it has completed.
+    /// Blocks until the promise has completed.
     ///
     /// # Errors
     /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
@@ -78,7 +78,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.wait(None)
     }
 
-    /// Blocks until it has completed or the timeout is reached.
+    /// Blocks until the promise has completed or the timeout is reached.
     ///
     /// # Errors
     /// The errors of [`wait`](Self::wait), or [`WaitError::TimedOut`].
@@ -86,7 +86,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
         self.slot.wait(Some(timeout))
     }
 
-    /// Blocks until it has completed, and returns a clone of the outcome.
+    /// Blocks until the promise has completed, and returns a clone of the outcome.
     ///
     /// # Errors
     /// The promise's own error, or [`ErrorKind::WouldDeadlock`] where blocking is refused.

@@ -314,7 +314,7 @@ fn e13_cancelled_timers_at_the_front_of_a_long_list_cost_one_wake_up_together() 
 }
 
 #[test]
-fn e13_cancelled_timers_of_a_short_list_cost_no_wake_up() {
+fn e13_cancelled_timers_in_a_short_list_cost_no_wake_up() {
     let mut wheel = TimerWheel::new();
     let keys: Vec<_> =
         (0..30).map(|n| wheel.insert(Nanos(0), Nanos((3 << 32) + n * 1000), n)).collect();

@@ -26,7 +26,7 @@ use super::stream::{ConnectState, ManualStream};
 /// let mut queue = OutQueue::new();
 /// queue.push("hello".into());
 /// assert_eq!(driver.write(Token::from_bits(0), &queue)?, Submit::Done(4), "there is no more room");
-/// assert_eq!(peer.received(), "hell");
+/// assert_eq!(peer.take_received(), "hell");
 /// # Ok::<(), std::io::Error>(())
 /// ```
 pub struct Peer {
@@ -63,13 +63,13 @@ impl Peer {
     }
 
     /// Sets how many unreceived bytes the stream holds. Beyond that a write is short or has to wait;
-    /// [`received`](Self::received) makes room.
+    /// [`take_received`](Self::take_received) makes room.
     pub fn set_limit(&self, limit: usize) {
         self.stream.change_for_driver(|state| state.outbound_limit = limit);
     }
 
     /// Takes the bytes that have arrived, which makes room for more.
-    pub fn received(&self) -> Bytes {
+    pub fn take_received(&self) -> Bytes {
         self.stream.change_for_driver(|state| state.outbound.split().freeze())
     }
 

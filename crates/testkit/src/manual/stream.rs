@@ -1,9 +1,9 @@
 //! A stream in memory, between a driver and the test's peer.
 //!
 //! ```text
-//!   driver's end            the stream              test's end
-//!   read  ◄──────── inbound, inbound_finished ◄──── send, finish
-//!   send  ────────► outbound (limited), outbound_finished ─────► received
+//!   driver's end              the stream                     test's end
+//!   read  ◄──────── inbound, inbound_finished ◄───────────── send, finish
+//!   send  ────────► outbound (limited), outbound_finished ─► take_received, receive
 //!                   reset: both ways
 //! ```
 //!

@@ -111,7 +111,7 @@ impl RemoteStream for ManualRemoteStream {
     }
 
     fn drain(&mut self) -> Vec<u8> {
-        self.0.received().into()
+        self.0.take_received().into()
     }
 
     fn wait_ended(&mut self) {

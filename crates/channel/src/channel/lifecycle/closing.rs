@@ -135,7 +135,8 @@ impl ChannelCore {
         }
     }
 
-    /// Marks the channel as closed. Returns false if it was closed before.
+    /// Begins the close: from now on the channel counts as closed for its users. Returns false if the close had
+    /// already begun; `done` then receives the result of that close.
     fn begin_close(self: &Rc<Self>, cause: Option<Error>, done: Completion) -> bool {
         let mut life = self.lifecycle.get();
         let begun = life.begin_close();
@@ -181,7 +182,7 @@ impl ChannelCore {
         self.fail_shutdown(&error);
     }
 
-    /// Completes with the close, or at once if the close was notified.
+    /// Completes `done` with the close, or soon if the close was already notified.
     fn join_close(self: &Rc<Self>, done: Completion) {
         if self.shared.is_close_notified() {
             self.complete_later(done, Ok(()));

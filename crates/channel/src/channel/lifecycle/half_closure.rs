@@ -97,6 +97,7 @@ impl ChannelCore {
         self.half_closure.input_over.get()
     }
 
+    /// True once a shutdown of the output was requested: nothing more may be written.
     pub(in crate::channel) fn is_output_over(&self) -> bool {
         self.half_closure.output.get() != OutputState::Open
     }
@@ -106,7 +107,7 @@ impl ChannelCore {
         self.half_closure.output.get() == OutputState::Ending
     }
 
-    /// Fires the event, from the loop, and closes the channel if both directions are over.
+    /// Fires the `HalfClosed` event, from the loop, and closes the channel if both directions are over.
     pub(in crate::channel) fn announce_half_closed(self: &Rc<Self>, which: HalfClosed) {
         self.enter(|core| core.send_from(HEAD, UserEvent(Msg::new(which))));
         if self.half_closure.input_over.get() && self.half_closure.output.get() == OutputState::Over
@@ -187,6 +188,7 @@ impl ChannelCore {
         }
     }
 
+    /// Returns an error if the channel is closed or not connected: then no direction can be shut down.
     fn check_may_shut_down(&self) -> Result<(), Error> {
         if !self.lifecycle.get().is_open() {
             return Err(self.closed_error());

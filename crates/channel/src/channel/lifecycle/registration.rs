@@ -23,6 +23,7 @@ impl ChannelCore {
         }
     }
 
+    /// Returns an error if the channel cannot be bound or connected in its present state.
     pub(in crate::channel) fn check_may_activate(&self) -> Result<(), Error> {
         let life = self.lifecycle.get();
         Err(Error::new(if !life.is_open() {

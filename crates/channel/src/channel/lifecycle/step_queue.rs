@@ -19,8 +19,9 @@ pub(crate) enum LifecycleStep {
     ReadAgain,
     /// The channel was deregistered in the middle of a round of reads.
     RoundAborted,
-    /// One direction is over.
+    /// The input is over (half-close).
     InputOver,
+    /// The output is over (half-close).
     OutputOver,
     /// Completes the close future and the requests to close.
     Closed,
@@ -60,8 +61,8 @@ const _: () = {
     assert!(number == LifecycleStep::Gone as usize + 1);
 };
 
-/// Steps per round, before other channels run: a channel may be registered and deregistered forever. A whole
-/// life has nine steps.
+/// Steps per round, before other channels run: a channel may be registered and deregistered forever. A
+/// life with one registration has at most ten steps.
 const STEPS_PER_ROUND: usize = 16;
 
 /// The next steps, in order, with four bits each: room for sixteen, which is more than a life has. A channel

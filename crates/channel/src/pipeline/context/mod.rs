@@ -79,7 +79,7 @@ impl<'a> Ctx<'a> {
         self.send_outlined(Registered);
     }
 
-    /// Forwards that the channel was deregistered from its loop.
+    /// Forwards that the channel was deregistered from its loop, or closed.
     pub fn fire_unregistered(&self) {
         self.send_outlined(Unregistered);
     }

@@ -54,7 +54,7 @@ impl ChannelCore {
             let max_added =
                 if on_removed_called { MAX_ADDED } else { added_before + ADDED_PER_DELIVERY };
             while let Some(queued) = self.next_queued(at, max_added) {
-                if queued.for_handler && !on_removed_called {
+                if queued.is_for_handler && !on_removed_called {
                     call.run(|handler, ctx| queued.event.deliver(handler, ctx));
                 } else {
                     queued.event.forward_from(self, at);
@@ -126,14 +126,14 @@ impl ChannelCore {
         slots: RefMut<'_, SlotList>,
         at: u32,
         event: AnyEvent,
-        for_handler: bool,
+        is_for_handler: bool,
     ) {
         // A message's size hint is user code: it is called while nothing is borrowed. The slot exists afterwards,
         // because its handler is on the stack.
         drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
-        let queued = QueuedEvent { event, bytes, for_handler };
+        let queued = QueuedEvent { event, bytes, is_for_handler };
         self.pipeline.add_stop_events(Events::ALL);
         let writes = self.pipeline.slots.borrow_mut().at_mut(at).enqueue(queued);
         if is_write {

@@ -119,8 +119,8 @@ impl ChannelCore {
             }
             None => {
                 // If the running handler was removed, the event goes past it, but behind what is queued there.
-                let for_handler = slots.at(at).state != SlotState::Removed;
-                self.queue_at_slot(slots, at, event.into_any(), for_handler);
+                let is_for_handler = slots.at(at).state != SlotState::Removed;
+                self.queue_at_slot(slots, at, event.into_any(), is_for_handler);
             }
         }
     }
@@ -253,7 +253,7 @@ impl ChannelCore {
             self.discard_slot(at, handler);
             // The remote half of an offloaded handler did not panic: it is removed in the usual way.
             if let Some(link) = link {
-                link.send_removed();
+                link.send_remove();
             }
         }
     }

@@ -16,8 +16,8 @@ use crate::channel::lifecycle::hold::Hold;
 use crate::pipeline::dispatch::watched_handler::HandlerMethod;
 use crate::pipeline::error::PipelineError;
 
-/// The number of commands a task runs before other tasks of its executor get a turn: enough that the cost of a task does not
-/// matter, few enough that a busy channel does not monopolise the executor.
+/// The number of commands a task runs before other tasks of its executor get a turn: enough that the cost of a task
+/// does not matter, few enough that a busy channel does not monopolise the executor.
 const COMMANDS_PER_TASK: usize = 64;
 
 /// The remote handler, or how to build it.
@@ -120,13 +120,13 @@ impl OffloadLink {
             RemoteHandlerState::Built(handler) => handler,
         };
         let method = match &command {
-            HandlerCommand::Added => Some(HandlerMethod::on_added),
+            HandlerCommand::Add => Some(HandlerMethod::on_added),
             HandlerCommand::Event(event) => Some(event.method()),
             HandlerCommand::Marker => None,
-            HandlerCommand::Removed => Some(HandlerMethod::on_removed),
+            HandlerCommand::Remove => Some(HandlerMethod::on_removed),
         };
         let call = || match command {
-            HandlerCommand::Added => handler.on_added(ctx).err().map(|cause| {
+            HandlerCommand::Add => handler.on_added(ctx).err().map(|cause| {
                 handler.on_removed(ctx);
                 let name = self.name().to_owned();
                 HandlerExit::Failed(PipelineError::NotAdded { name, cause }.into())
@@ -139,7 +139,7 @@ impl OffloadLink {
                 self.emit(Emission::Marker);
                 None
             }
-            HandlerCommand::Removed => {
+            HandlerCommand::Remove => {
                 handler.on_removed(ctx);
                 Some(HandlerExit::Removed)
             }

@@ -57,14 +57,14 @@ pub(super) struct LinkOwner {
 
 /// A command to the handler, run on its executor.
 pub(crate) enum HandlerCommand {
-    /// Build the handler and call its `on_added`.
-    Added,
-    /// Call the method for this event.
+    /// Builds the handler and calls its `on_added`.
+    Add,
+    /// Calls the method for this event.
     Event(RemoteEvent),
-    /// Send the marker back: all earlier commands have been run then.
+    /// Sends the marker back: all earlier commands have been run then.
     Marker,
-    /// Call `on_removed` and drop the handler.
-    Removed,
+    /// Calls `on_removed` and drops the handler.
+    Remove,
 }
 
 /// A message from the handler, or from its executor, to the loop.
@@ -141,12 +141,12 @@ impl OffloadLink {
 
     // Commands: from the loop to the handler.
 
-    /// Sends the first command.
+    /// Sends the first command, which builds the handler and calls its `on_added`.
     ///
     /// # Errors
     /// The executor accepts no tasks.
-    pub(super) fn send_added(self: &Arc<Self>) -> Result<(), Error> {
-        let _ = self.commands.push(HandlerCommand::Added);
+    pub(super) fn send_add(self: &Arc<Self>) -> Result<(), Error> {
+        let _ = self.commands.push(HandlerCommand::Add);
         self.schedule()
     }
 
@@ -167,9 +167,9 @@ impl OffloadLink {
         }
     }
 
-    /// Removes the handler, whose slot is gone. On the loop.
-    pub(crate) fn send_removed(self: &Arc<Self>) {
-        self.send_command(HandlerCommand::Removed);
+    /// Sends the last command, which calls the handler's `on_removed` and drops it. On the loop.
+    pub(crate) fn send_remove(self: &Arc<Self>) {
+        self.send_command(HandlerCommand::Remove);
     }
 
     /// Drops the remaining commands, which will not be run. Panics are caught one by one: a destructor that panics does
@@ -273,14 +273,14 @@ impl OffloadLink {
 
     // Results of handler methods.
 
-    /// Reports an error that `on_error` returned.
-    pub(super) fn report_error_method(&self, result: HandlerResult) {
+    /// Reports the error, if `on_error` returned one.
+    pub(super) fn report_on_error_failure(&self, result: HandlerResult) {
         if let Err(error) = result {
             self.report(&format!("`on_error` of `{}`", self.name()), &error);
         }
     }
 
-    /// Fails the completion of an operation, or reports the error if nobody receives it.
+    /// Fails the completion of an operation, and reports the error if nobody receives it.
     pub(super) fn fail_operation(&self, error: Error, done: RemoteCompletion) {
         if done.is_none() || done.is_detached() {
             self.report(&format!("`{}`", self.name()), &error);

@@ -162,7 +162,7 @@ impl ChannelCore {
                     event.fail(error);
                 }
                 (HandlerCommand::Marker, _) => self.send_marker_from(at),
-                (HandlerCommand::Added | HandlerCommand::Removed, _) => {}
+                (HandlerCommand::Add | HandlerCommand::Remove, _) => {}
             }
         }
         if let HandlerExit::Failed(error) = &exit {

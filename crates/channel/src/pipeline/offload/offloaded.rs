@@ -116,7 +116,7 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
             executor,
         };
         let link = Arc::new(OffloadLink::new(owner, RemoteHandlerState::Unbuilt(build)));
-        link.send_added()?;
+        link.send_add()?;
         if let Some(info) = core.pipeline.slots.borrow_mut().at_mut(ctx.at()).info_mut() {
             info.cold_mut().offload_link = Some(link.clone());
         }
@@ -127,7 +127,7 @@ impl<H: RemoteHandler> Handler for Offloaded<H> {
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         if let Some(link) = &self.link {
             ctx.core().let_slot_linger(ctx.at());
-            link.send_command(HandlerCommand::Removed);
+            link.send_command(HandlerCommand::Remove);
         }
     }
 

@@ -44,7 +44,7 @@ impl RemoteCtx {
         self.emit(RemoteEvent::Registered);
     }
 
-    /// Forwards that the channel was deregistered from its loop.
+    /// Forwards that the channel was deregistered from its loop, or closed.
     pub fn fire_unregistered(&self) {
         self.emit(RemoteEvent::Unregistered);
     }
@@ -126,17 +126,17 @@ impl RemoteCtx {
         self.connect_with(to, self.promise_calling(f));
     }
 
-    /// Disconnects the channel. On a transport without connections this closes it.
+    /// Disconnects the channel, which closes it: see [`close`](Self::close).
     pub fn disconnect(&self) {
         self.disconnect_with(RemoteCompletion::none());
     }
 
-    /// Disconnects the channel; `done` receives the result.
+    /// Disconnects the channel, which closes it; `done` receives the result.
     pub fn disconnect_with(&self, done: impl Into<RemoteCompletion>) {
         self.emit(RemoteEvent::Disconnect(done.into()));
     }
 
-    /// Disconnects the channel, and calls `f` on the handler's executor with the result.
+    /// Disconnects the channel, which closes it, and calls `f` on the handler's executor with the result.
     #[track_caller]
     pub fn disconnect_then(&self, f: impl FnOnce(Result<(), Error>) + Send + 'static) {
         self.disconnect_with(self.promise_calling(f));
@@ -158,7 +158,9 @@ impl RemoteCtx {
         self.close_with(self.promise_calling(f));
     }
 
-    /// Closes the channel. The listeners of the future run on the handler's executor.
+    /// Closes the channel and returns a future for the result. Unlike
+    /// [`Channel::close_future`](crate::Channel::close_future), this call requests the close. The listeners of the
+    /// future run on the handler's executor.
     #[track_caller]
     pub fn close_future(&self) -> ChannelFuture {
         let (promise, future) = self.link.executor().new_promise();

@@ -161,7 +161,7 @@ impl RemoteEvent {
             RemoteEvent::UserEvent(event) => handler.on_user_event(ctx, event),
             RemoteEvent::WritabilityChanged => handler.on_writability_changed(ctx),
             RemoteEvent::Failure(error) => {
-                return link.report_error_method(handler.on_error(ctx, error));
+                return link.report_on_error_failure(handler.on_error(ctx, error));
             }
             RemoteEvent::BeginRead => handler.read(ctx),
             RemoteEvent::Flush => handler.flush(ctx),
@@ -189,7 +189,7 @@ impl RemoteEvent {
             }
         };
         if let Err(error) = result {
-            link.report_error_method(handler.on_error(ctx, error));
+            link.report_on_error_failure(handler.on_error(ctx, error));
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) struct QueuedEvent {
     /// The pending bytes that the event adds. Computed once, because a message may change its size hint.
     pub(crate) bytes: usize,
     /// True if the event is for the handler; false if it goes past it, to the next slot.
-    pub(crate) for_handler: bool,
+    pub(crate) is_for_handler: bool,
 }
 
 impl Backlog {

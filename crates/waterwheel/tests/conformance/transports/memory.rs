@@ -77,7 +77,7 @@ impl ForeignPeer for Peer {
     fn receive_all(&mut self) -> io::Result<Vec<u8>> {
         self.set_limit(usize::MAX);
         self.wait_ended();
-        Ok(self.received().to_vec())
+        Ok(self.take_received().to_vec())
     }
 
     fn reset(self: Box<Self>) {
