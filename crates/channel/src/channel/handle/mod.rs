@@ -171,8 +171,8 @@ impl Channel {
         self.shared.addresses().peer
     }
 
-    /// Completes when the channel has been closed, for whatever reason. Fails only with
-    /// [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied), if the loop has died.
+    /// Returns a future that completes when the channel has been closed, for whatever reason. It fails only if the
+    /// loop has died, with [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
     #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
         self.shared.close_future()

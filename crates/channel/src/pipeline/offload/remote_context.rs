@@ -158,9 +158,8 @@ impl RemoteCtx {
         self.close_with(self.promise_calling(f));
     }
 
-    /// Closes the channel and returns a future for the result. Unlike
-    /// [`Channel::close_future`](crate::Channel::close_future), this call requests the close. The listeners of the
-    /// future run on the handler's executor.
+    /// Closes the channel and returns a future for the result, whose listeners run on the handler's
+    /// executor. [`Channel::closed`](crate::Channel::closed) waits for a close without requesting it.
     #[track_caller]
     pub fn close_future(&self) -> ChannelFuture {
         let (promise, future) = self.link.executor().new_promise();
