@@ -13,10 +13,10 @@ use waterwheel_channel::transport::{
 use waterwheel_channel::{
     Address, AddressSpec, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError,
     ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
-    Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult, InvalidOption, LocalCtx,
-    Message, Msg, Name, NewChannel, PauseReads, Pipeline, PipelineError, ReceiveSizes, Resolver,
-    ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch, TypeTag,
-    Types, UnixAddress, WaterMarks,
+    Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult, InvalidOption, Listener,
+    LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline, PipelineError, ReceiveSizes,
+    Resolver, ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch,
+    TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
@@ -94,6 +94,7 @@ fn public_types_cross_threads_as_listed() {
         // Types that move to their loop, and messages from one loop to another.
         is!(NewChannel: true false true),
         is!(Stream: true false true),
+        is!(Listener: true false true),
         is!(dyn Transport: true false false),
         is!(TransportEvent: true false true),
         is!(Msg: true false true),
