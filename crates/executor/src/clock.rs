@@ -1,8 +1,8 @@
 //! The only clock of the workspace, real or virtual.
 //!
 //! No other code asks the operating system for the time (clippy enforces it). A loop reads its clock at a few
-//! named points of a turn (`docs/LOOP.md`), and a test replaces it by a [`VirtualClock`] that moves only when a
-//! test moves it.
+//! named points of a turn (`docs/LOOP.md`). Manually driven executors and drivers may use a [`VirtualClock`],
+//! which moves only when a test moves it.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -81,7 +81,7 @@ impl ChannelGroup {
         &self.inner.name
     }
 
-    /// Adds a channel. Returns false if it is a member already, or is closed or being closed.
+    /// Adds a channel; a group that stays closed closes it. Returns false for a member, or a closed or closing channel.
     pub fn add(&self, channel: &Channel) -> bool {
         let Some(memberships) = GroupMemberships::of(channel) else { return false };
         let mut members = self.inner.members();

@@ -164,7 +164,7 @@ pub trait Driver: Send {
     /// Returns the name of the driver: `"epoll"`, `"poll"`, …
     fn name(&self) -> &'static str;
 
-    /// Returns the clock of its deadlines.
+    /// Returns the clock of the driver's deadlines, which is the clock of its loop.
     fn clock(&self) -> Clock;
 
     /// Returns the waker, which ends waits from any thread.

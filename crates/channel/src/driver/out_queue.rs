@@ -7,8 +7,8 @@ use bytes::{Buf, Bytes};
 
 use crate::base::queue_capacity::has_excess_capacity;
 
-/// The chunks of bytes that a stream writes, in order. A driver sees the flushed ones only. The loop owns the queue; a driver reads it to write, and a
-/// completion driver keeps clones of its chunks until the kernel has finished with them.
+/// The chunks of bytes that a stream writes, in order. The loop owns the queue; a driver sees the flushed chunks only,
+/// and a completion driver keeps clones of the chunks until the kernel has finished with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
     /// The first chunk. Mostly it is the only one: then there is no list, and an idle stream keeps none.

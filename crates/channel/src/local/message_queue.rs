@@ -101,7 +101,7 @@ pub(super) fn wake(waker: Option<TransportWaker>) {
     }
 }
 
-/// The room that a writer finds.
+/// How much room a queue has for the next write.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum QueueRoom {
     /// The reader is gone.

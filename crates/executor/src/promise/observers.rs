@@ -328,7 +328,7 @@ impl<T> Observers<T> {
 }
 
 impl<T> Drop for Observers<T> {
-    /// Most promises have no observers to drop: the few that do are kept off the fast path.
+    /// Few promises have observers to drop; that case is a cold function off the fast path.
     #[inline]
     fn drop(&mut self) {
         #[cold]

@@ -111,7 +111,7 @@ impl FreeSlots {
         }
     }
 
-    /// Makes the slots of a segment available. It must be the next new one, or one that was closed.
+    /// Makes the slots of a segment available: a segment that was closed, or the first one that was never opened.
     pub(crate) fn open_segment(&mut self, segment: usize) {
         let (begin, end) = (segment * self.segment, (segment + 1) * self.segment);
         if self.words.len() < end {

@@ -73,8 +73,8 @@ impl<V, S, W, B, D: ?Sized + 'static> WorkBlock<V, S, W, B, D> {
         before.ok().map(|_| WorkClaim(self))
     }
 
-    /// Cancels as [`ValueSlot::cancel`] does. Also takes the work out, unless it is claimed: then the claim's
-    /// holder does.
+    /// Cancels as [`ValueSlot::cancel`] does. Also takes the work out, unless a thread has claimed it: then
+    /// that thread does.
     pub(crate) fn cancel_work(&self) -> Option<(bool, Option<W>)> {
         let before = self.head().cancel_from()?;
         // SAFETY: this call alone cancelled, and the work was not claimed: it is there, it is ours, and work

@@ -6,7 +6,7 @@
 use crate::clock::Nanos;
 
 /// The capacity that is kept (1024 × 24 bytes = 24 KiB).
-const KEPT: usize = 1024;
+const KEPT_CAPACITY: usize = 1024;
 
 /// A heap of timers. Methods that move timers call `moved` with each slot and its new position.
 #[derive(Debug)]
@@ -59,8 +59,8 @@ impl TickHeap {
 
     /// Frees memory that a burst has left.
     pub(super) fn shrink(&mut self) {
-        if self.heap.len() < KEPT / 2 {
-            self.heap.shrink_to(KEPT);
+        if self.heap.len() < KEPT_CAPACITY / 2 {
+            self.heap.shrink_to(KEPT_CAPACITY);
         }
     }
 

@@ -40,7 +40,7 @@ pub const DEFAULT_SLOW_LIMIT: Duration = Duration::from_millis(100);
 /// The shortest limit. Below it a watchdog reports the kernel's thread scheduling rather than slow work.
 pub const MIN_SLOW_LIMIT: Duration = Duration::from_millis(1);
 
-/// How many looks fit into the limit by default: slow work is reported at most this part of the limit late.
+/// How often the watchdog looks within one limit by default: with 4, a report is late by at most a quarter of the limit.
 const LOOKS_PER_LIMIT: u32 = 4;
 
 /// Watches loops, and reports what holds one of them for too long, while it still does.

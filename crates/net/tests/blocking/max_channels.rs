@@ -62,7 +62,7 @@ fn l13_an_accepted_connection_above_max_channels_is_closed_and_reported() {
         let _ = refused.write_all(b"ping");
         assert_eq!(read_to_end(&mut refused), b"");
     }
-    let report = bench.report_with("too many channels");
+    let report = bench.wait_for_report("too many channels");
     assert!(
         report.contains("an accepted connection could not be registered and was closed, 1 so far"),
         "{report}"
@@ -153,7 +153,7 @@ fn l13_a_loop_is_free_again_after_any_failure() {
         again("after an initialiser that failed");
         let blows = bench.client().initialiser(|_| panic_quietly("initialiser on fire"));
         drop(failure(blows.connect(address)));
-        bench.report_with("initialiser on fire");
+        bench.wait_for_report("initialiser on fire");
         again("after an initialiser that panicked");
         let server = ServerBootstrap::new(&bench.group, Tcp);
         drop(failure(server.bind(address)));
@@ -185,11 +185,11 @@ fn l13_children_whose_initialiser_fails_or_panics_free_their_loops() {
     for round in 0..3 {
         assert_eq!(read_to_end(&mut connect(address)), b"");
         if round == 0 {
-            bench.report_with("no key for you");
+            bench.wait_for_report("no key for you");
         }
         bench.until_channels(1);
         assert_eq!(read_to_end(&mut connect(address)), b"");
-        bench.report_with("on fire");
+        bench.wait_for_report("on fire");
         bench.until_channels(1);
         assert_echoes(&mut connect(address));
         bench.until_channels(1);

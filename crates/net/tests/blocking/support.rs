@@ -86,7 +86,7 @@ impl Bench {
 
     /// Waits for the first report that contains these words.
     #[track_caller]
-    pub(crate) fn report_with(&self, words: &str) -> String {
+    pub(crate) fn wait_for_report(&self, words: &str) -> String {
         loop {
             let report = self.reports.recv_timeout(TIME_LIMIT).expect(words);
             if report.contains(words) {

@@ -117,7 +117,7 @@ fn e12_a_panicking_callback_is_reported_and_unregistered_and_others_stay() {
         assert_eq!(events.next(), "Readiness(readable)");
         let end = events.next();
         assert!(end.starts_with("unregistered:") && end.contains("callback on fire"), "{end}");
-        let report = rig.report_with("panicked");
+        let report = rig.wait_for_report("panicked");
         assert!(report.contains("callback") && report.contains("callback on fire"), "{report}");
         neighbours.iter_mut().for_each(assert_served);
         assert!(!get(handle.unregister()), "unregistered already");
@@ -154,7 +154,7 @@ fn e12_a_stream_whose_registrant_panics_is_closed() {
         peer.write_all(b"x").unwrap();
         let end = events.recv_timeout(crate::loop_rig::TIME_LIMIT).unwrap();
         assert!(end.contains("registrant on fire"), "{end}");
-        rig.report_with("registrant on fire");
+        rig.wait_for_report("registrant on fire");
         assert_eq!(peer.read(&mut [0]).unwrap(), 0, "the stream was closed");
         assert_served(&mut neighbour(rig));
     });

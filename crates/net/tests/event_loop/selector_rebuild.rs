@@ -64,7 +64,7 @@ fn l06_stale_events_of_a_duplicate_end_with_a_rebuild_after_the_set_number_of_tu
                 });
                 let before = rig.event_loop.metrics();
                 let _duplicate = leave_stale_entry(rig);
-                let report = rig.report_with("selector");
+                let report = rig.wait_for_report("selector");
                 assert_eq!(report, "the selector spins: selector rebuilt, 2 registrations moved");
                 rig.assert_not_spinning();
                 let metrics = rig.event_loop.metrics();
@@ -110,7 +110,7 @@ fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
             }
             let expected: Vec<u8> = (0..PIECES).flat_map(u32::to_ne_bytes).collect();
             assert_eq!(all, expected, "each byte once and in order");
-            rig.report_with("the selector spins: selector rebuilt, 1 registrations moved");
+            rig.wait_for_report("the selector spins: selector rebuilt, 1 registrations moved");
             rig.assert_not_spinning();
             assert_eq!(rig.event_loop.metrics().rebuilds, 1);
             assert!(rig.reports().is_empty(), "no other report");
@@ -131,7 +131,7 @@ fn l06_a_threshold_below_three_turns_the_rebuild_off_and_loses_nothing() {
             assert_eq!(received.recv_timeout(TIME_LIMIT).unwrap(), b"x");
             assert_eq!(rig.event_loop.metrics().rebuilds, 0);
             rig.event_loop.rebuild().unwrap();
-            rig.report_with("rebuild requested: selector rebuilt, 1 registrations moved");
+            rig.wait_for_report("rebuild requested: selector rebuilt, 1 registrations moved");
             rig.assert_not_spinning();
         },
     );
@@ -167,7 +167,7 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
         for n in 1..=REBUILDS {
             rig.event_loop.rebuild().unwrap();
             // One at a time: two requests in one turn are one rebuild.
-            rig.report_with("rebuild requested: selector rebuilt, 4 registrations moved");
+            rig.wait_for_report("rebuild requested: selector rebuilt, 4 registrations moved");
             assert_eq!(rig.run_on_loop(|here| here.handle().metrics().rebuilds), n);
         }
         drop(stop);

@@ -57,7 +57,7 @@ fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
         .reporter(Arc::new(LogSender(Mutex::new(sender))))
         .build()
         .unwrap();
-    let report_with = |words: &str| {
+    let wait_for_report = |words: &str| {
         while !reports.recv_timeout(TIME_LIMIT).expect("a report").contains(words) {}
     };
     let servers = ServerBootstrap::new(&group, Tcp).child_initialiser(|edit| {
@@ -77,13 +77,13 @@ fn l16_a_server_with_a_loop_per_connection_survives_emfile() {
         peers.push(peer);
         assert!(peers.len() < 200, "the limit has no effect");
     }
-    report_with("Too many open files");
+    wait_for_report("Too many open files");
 
     // No descriptor is free, and no loop spins.
     let turns = || group.children().map(|it| it.metrics().turns).sum::<u64>();
-    report_with("Too many open files");
+    wait_for_report("Too many open files");
     let (before, busy, since) = (turns(), cpu(), Clock::Monotonic.now());
-    report_with("Too many open files");
+    wait_for_report("Too many open files");
     let (time, turns) = (Clock::Monotonic.now().since(since), turns() - before);
     assert!(turns < 12, "{turns} turns in {time:?}");
     let share = (cpu() - busy).as_secs_f64() / time.as_secs_f64();

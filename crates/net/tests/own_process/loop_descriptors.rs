@@ -64,7 +64,7 @@ fn rebuilding_without_descriptors() {
     });
     let report = with_descriptors_left(0, || {
         rig.event_loop.rebuild().unwrap();
-        rig.report_with("selector")
+        rig.wait_for_report("selector")
     });
     assert!(
         report.contains("the old selector stays") && report.contains("epoll instance"),
@@ -74,7 +74,7 @@ fn rebuilding_without_descriptors() {
     rustix::io::write(&hand, &1u64.to_ne_bytes()).unwrap();
     assert_eq!(events.take(2), ["Readiness(readable)", "unregistered: on request"]);
     rig.event_loop.rebuild().unwrap();
-    rig.report_with("selector rebuilt");
+    rig.wait_for_report("selector rebuilt");
     rig.end();
 }
 

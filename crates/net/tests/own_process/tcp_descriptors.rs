@@ -66,13 +66,13 @@ fn without_descriptors(rig: &LoopRig) {
     setrlimit(Resource::Nofile, Rlimit { current: Some(used + 32), ..full }).unwrap();
     clients.iter().for_each(|client| client.connect(&address.into()).unwrap());
     let mut peers: Vec<TcpStream> = clients.into_iter().map(TcpStream::from).collect();
-    let report = rig.report_with("Too many open files");
+    let report = rig.wait_for_report("Too many open files");
     assert!(report.contains("acceptor"), "{report}");
 
     // No descriptor is free, and no loop spins.
     let (turns, busy, since) = (rig.event_loop.metrics().turns, cpu(), Clock::Monotonic.now());
-    rig.report_with("Too many open files");
-    rig.report_with("Too many open files");
+    rig.wait_for_report("Too many open files");
+    rig.wait_for_report("Too many open files");
     let time = Clock::Monotonic.now().since(since);
     assert!(time > Duration::from_millis(1800), "accepting is retried once per second: {time:?}");
     let turns = rig.event_loop.metrics().turns - turns;

@@ -165,7 +165,7 @@ fn c12_a_failing_initialiser_of_a_child_closes_its_socket() {
         let address = ip(server.local_address());
         let mut first = TcpStream::connect(address).unwrap();
         assert_eq!(read_to_end(&mut first), b"");
-        rig.report_with("no key for you");
+        rig.wait_for_report("no key for you");
         let mut second = TcpStream::connect(address).unwrap();
         std::io::Write::write_all(&mut second, b"x").unwrap();
         std::io::Read::read_exact(&mut second, &mut [0]).unwrap();

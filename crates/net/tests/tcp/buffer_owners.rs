@@ -155,7 +155,7 @@ fn panics_while_closing(rig: &LoopRig) {
             let mut all = Vec::new();
             peer.read_to_end(&mut all).expect("the socket is closed");
             assert_eq!(all, sent, "at {point}");
-            rig.report_with("panicked");
+            rig.wait_for_report("panicked");
         }
         wait_until("the connection no longer counts", || limit.open() == 0);
         get(server.close());

@@ -170,7 +170,7 @@ fn c12_a_connection_that_does_not_become_a_channel_does_not_count() {
         let mut served = connect_and_send(address);
         assert_echoed(&mut served);
         assert_eq!(limit.open(), 1);
-        rig.report_with("not yet");
+        rig.wait_for_report("not yet");
     });
 }
 

@@ -163,7 +163,7 @@ fn on_every_rig(test: impl Fn(&LoopRig, &Fault)) {
 fn assert_cause(rig: &LoopRig, error: &str, call: &str) {
     let words = format!("panicked: {call}");
     assert!(error.contains(&words), "{error}");
-    let report = rig.report_with("panicked");
+    let report = rig.wait_for_report("panicked");
     assert!(report.contains(call), "{report}");
 }
 
@@ -275,7 +275,7 @@ fn r05_a_driver_panic_is_not_blamed_on_the_handler_that_flushes() {
         read_to_end(&mut peer);
         let events: Vec<_> = (0..3).map_while(|_| events.recv_timeout(TIME_LIMIT).ok()).collect();
         assert_eq!(events, ["answered", "inactive", "removed"]);
-        let report = rig.report_with("panicked: write");
+        let report = rig.wait_for_report("panicked: write");
         assert!(!report.contains("a lot"), "{report}");
         get(server.close());
     });

@@ -72,7 +72,7 @@ fn c02_a_panicking_handler_closes_only_its_channel_and_is_named_in_the_report() 
         let mut bad = TcpStream::connect(address).unwrap();
         bad.write_all(b"bad").unwrap();
         assert_eq!(read_to_end(&mut bad), b"");
-        let report = rig.report_with("panicked");
+        let report = rig.wait_for_report("panicked");
         assert!(report.contains("`touchy`") && report.contains("too bad"), "{report}");
         good.write_all(b"fine").unwrap();
         let mut back = [0; 4];

@@ -68,7 +68,7 @@ fn c13_unobserved_failed_writes_are_reported_each_time_their_number_doubles() {
             probe.channel.send(Datagram::new("whom to?"));
         }
         for count in [1, 2, 4, 8] {
-            let report = rig.report_with("a write was refused");
+            let report = rig.wait_for_report("a write was refused");
             assert!(report.contains(&format!("{count} so far: Destination")), "{report}");
         }
         rig.wait_until_asleep();

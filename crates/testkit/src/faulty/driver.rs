@@ -150,7 +150,7 @@ impl DriverWrapper for FaultyDriver {
     fn wait(&mut self, until: Option<Nanos>) -> io::Result<WaitSummary> {
         let mut plan = self.faults.lock();
         plan.call(DriverCall::Wait)?;
-        let at_once = plan.spins() || !self.failed_events.is_empty();
+        let at_once = plan.take_early_return() || !self.failed_events.is_empty();
         drop(plan);
         let waited = self.inner.wait(if at_once { Some(Nanos(0)) } else { until })?;
         Ok(WaitSummary { ready: waited.ready + self.failed_events.len(), ..waited })

@@ -152,7 +152,7 @@ impl Plan {
     }
 
     /// True if this wait returns early; counts it.
-    pub(super) fn spins(&mut self) -> bool {
+    pub(super) fn take_early_return(&mut self) -> bool {
         match &mut self.spin {
             EarlyReturns::Never | EarlyReturns::Next(0) => false,
             EarlyReturns::Next(n) => {

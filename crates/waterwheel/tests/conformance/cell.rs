@@ -30,7 +30,7 @@ pub(crate) trait TransportKind {
     fn refusing_address(&self) -> AddressSpec;
 
     /// Returns why the transport lacks this ability, over any driver.
-    fn lacks(&self, ability: Ability) -> Option<&'static str>;
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str>;
 
     /// Connects a peer that is not a channel to a server. Only for cases that require [`Ability::ForeignPeer`].
     fn connect_foreign(&self, server: &Channel) -> Box<dyn ForeignPeer>;
@@ -106,10 +106,10 @@ impl Cell {
     }
 
     /// Returns why the cell lacks this ability.
-    pub(crate) fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    pub(crate) fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::SharedLoop => self.loops.why_no_shared_loop(),
-            other => self.kind.lacks(other),
+            other => self.kind.reason_to_skip(other),
         }
     }
 

@@ -139,7 +139,7 @@ impl ChannelRequest {
     }
 }
 
-/// Runs an operation that cannot be cancelled any more, unless its future was cancelled before.
+/// Runs an operation unless its future was cancelled before. From here on the operation cannot be cancelled.
 fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
     if promise.set_uncancellable() {
         operation(promise.into());

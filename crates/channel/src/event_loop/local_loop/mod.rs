@@ -194,7 +194,7 @@ impl LocalLoop {
         &self.parts.counters
     }
 
-    /// Leases this loop, if it is idle, for a channel that arrives without a lease.
+    /// In a group with a loop per channel: leases this loop, if idle, for a channel that arrives without a lease.
     pub(crate) fn claim_lease(&self) -> Result<Option<LoopLease>, Error> {
         let Some(loop_pool) = self.parts.loop_pool.as_ref().and_then(Weak::upgrade) else {
             return Ok(None);

@@ -234,7 +234,7 @@ impl OffloadLink {
         }
     }
 
-    /// Sends a command to the loop that processes the emissions.
+    /// Sends the loop a command that processes the emissions.
     fn schedule_loop(self: &Arc<Self>) {
         let link = self.clone();
         let command = LoopCommand::new(move |here| here.channels().on_emissions(&link));

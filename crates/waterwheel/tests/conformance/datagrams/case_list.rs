@@ -83,7 +83,7 @@ const RUN_ALONE: [&str; 1] = ["c13_repeated_waves_of_channels_leak_nothing"];
 /// Returns why this cell cannot support the case.
 fn reason(cell: &Cell, case: &str) -> Option<&'static str> {
     let mut needs = REQUIRED_ABILITIES.iter().filter(|(name, _)| *name == case);
-    needs.find_map(|(_, ability)| cell.kind().lacks(*ability))
+    needs.find_map(|(_, ability)| cell.kind().reason_to_skip(*ability))
 }
 
 /// Runs a case over a cell, or prints why the cell cannot support it.

@@ -32,7 +32,7 @@ pub(super) trait TransportKind {
     fn long_len(&self) -> usize;
 
     /// Returns why the transport lacks this ability.
-    fn lacks(&self, ability: Ability) -> Option<&'static str>;
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str>;
 }
 
 /// An ability that not every cell has.
@@ -99,7 +99,7 @@ impl TransportKind for UdpTransport {
         65_507
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::BackPressure => Some(
                 "UDP senders do not wait for a receiver: a datagram for a full receiver is lost",
@@ -134,7 +134,7 @@ impl TransportKind for MemoryTransport {
         65_507
     }
 
-    fn lacks(&self, _: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, _: Ability) -> Option<&'static str> {
         None
     }
 }

@@ -29,7 +29,7 @@ impl TransportKind for UnixTransport {
         200_000
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::BackPressure => None,
             Ability::LateErrors => Some(

@@ -38,7 +38,7 @@ impl TransportKind for EmbeddedTransport {
         Address::local("nobody listens here").into()
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::SystemWrites => Some("bytes move within the process, without a system call"),
             Ability::SmallBuffers | Ability::Lingering => {

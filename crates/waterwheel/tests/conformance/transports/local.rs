@@ -33,7 +33,7 @@ impl TransportKind for LocalTransport {
         Address::local("nobody listens here").into()
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         Some(match ability {
             Ability::IndependentDirections | Ability::SharedLoop => return None,
             Ability::SystemWrites => "messages move from queue to queue, without a system call",

@@ -43,7 +43,7 @@ impl TransportKind for MemoryTransport {
         AddressSpec::from("192.0.2.2:1")
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::SmallBuffers | Ability::Lingering => {
                 Some("buffer sizes and SO_LINGER need a kernel, and there is none")

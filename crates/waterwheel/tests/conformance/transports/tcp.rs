@@ -38,7 +38,7 @@ impl TransportKind for TcpTransport {
         AddressSpec::from(listener.local_addr().expect("the socket has an address"))
     }
 
-    fn lacks(&self, _: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, _: Ability) -> Option<&'static str> {
         None
     }
 

@@ -85,7 +85,7 @@ impl TransportKind for UnixTransport {
         }
     }
 
-    fn lacks(&self, ability: Ability) -> Option<&'static str> {
+    fn reason_to_skip(&self, ability: Ability) -> Option<&'static str> {
         match ability {
             Ability::Lingering => {
                 Some("a Unix socket sends no resets: with any SO_LINGER it is just closed")
