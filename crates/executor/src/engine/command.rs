@@ -9,16 +9,16 @@ use crate::queue::admission::QueueDepth;
 use crate::raw::task::Task;
 use crate::timer::entry::TimerRef;
 
-/// An entry of a loop's queue. It has two variants only: the second is encoded in a value that the task's first
-/// word can never have, so that an entry is no larger than a task (40 bytes).
+/// An entry of a loop's queue. It has two variants only: the second is encoded in a niche of the task's first
+/// word, so that an entry is no larger than a task (40 bytes).
 pub(crate) enum Command<X> {
     /// A user's task: the only kind that counts against the queue bound.
     Run(Task),
     System(SystemCommand<X>),
 }
 
-/// A command that is not a task. `X` is what a layer above adds: an event loop's own commands travel as values
-/// ([`InlineCall`](crate::raw::call::InlineCall)), not as boxed closures.
+/// A command that is not a task. `X` is the command type of the layer above: an event loop's commands are values
+/// ([`InlineCall`](crate::raw::call::InlineCall)), not boxed closures.
 pub(crate) enum SystemCommand<X> {
     /// Calls the listeners of a promise.
     Notify(AnyPromise),
@@ -32,7 +32,7 @@ pub(crate) enum SystemCommand<X> {
     NotifyNested(AnyPromise),
     AddHook(Box<ShutdownHook>),
     RemoveHook(HookId),
-    /// Does nothing: it makes the loop turn.
+    /// Makes the loop turn, and does nothing else.
     Wake,
     Extension(X),
     /// An extension command that adds to the lasting load of the loop

@@ -47,7 +47,7 @@ pub(crate) struct CurrentLoop {
     pub(crate) reporter: Arc<dyn Reporter>,
     /// Refuses blocking waits on this thread for any promise, not only for this loop's own.
     pub(crate) never_block: bool,
-    /// The loop in one of whose tasks this one runs: a manual executor may be driven on a loop.
+    /// The enclosing loop, if one of its tasks drives this loop: a manual executor may be driven on a loop.
     pub(crate) outer: Option<Rc<CurrentLoop>>,
     /// True for an incarnation of the global executor.
     pub(crate) is_global: bool,
@@ -55,7 +55,7 @@ pub(crate) struct CurrentLoop {
 
 /// The operations on a loop's local half that do not depend on its command type.
 pub(crate) trait AnyLocalHalf: Any {
-    /// Queues the call of a promise's listeners behind all queued commands. Returns the promise in `Err` after the
+    /// Queues the call of a promise's listeners after all queued commands. Returns the promise in `Err` after the
     /// loop's last pass.
     fn notify_later(&self, notify: AnyPromise) -> Result<(), AnyPromise>;
 
@@ -140,14 +140,14 @@ fn with_activity<R>(f: impl FnOnce(&ActivityCell) -> R) -> Option<R> {
     CURRENT.try_with(find).ok().flatten()
 }
 
-/// Removes a cancelled timer from the wheel of the loop on this thread, together with others.
+/// Removes a cancelled timer from the wheel of the loop on this thread, in a batch with other cancelled timers.
 pub(crate) fn clear_timer(position: &WheelPosition) {
     let is_time = CURRENT.with(|current| {
         let current = current.borrow();
         let local = &current.as_ref()?.local;
         local.record_cancelled_timer(position).then(|| local.clone())
     });
-    // Outside of the borrow: what a timer drops may ask for the current loop.
+    // Outside of the borrow: destructors of a timer may ask for the current loop.
     if let Some(local) = is_time {
         local.remove_cancelled_timers();
     }
@@ -158,7 +158,7 @@ pub(crate) fn clear_timer(position: &WheelPosition) {
 pub(crate) fn enter(mut current: CurrentLoop) -> EnteredLoop {
     let previous_id = ID.with(|id| id.replace(current.id.0));
     current.outer = get().map(Rc::new);
-    // Destroyed already, if a manual loop is kept in a thread-local and dropped with its thread.
+    // `CURRENT` is already destroyed if a manual loop is kept in a thread-local and dropped with its thread.
     let previous = CURRENT.try_with(|here| here.replace(Some(current))).ok().flatten();
     let previous_depth = LISTENER_DEPTH.with(|depth| depth.replace(0));
     EnteredLoop { previous_id, previous, previous_depth }

@@ -1,4 +1,4 @@
-//! The local half of a loop: what only its own thread touches.
+//! The local half of a loop: the state that only the loop's thread touches.
 //!
 //! Calls made on the loop find it through a thread-local (`current`), so they need no lock; calls made on other
 //! threads go through the inbox. Nothing in here is borrowed while user code runs.
@@ -22,7 +22,7 @@ use crate::timer::entry::{TimerRef, WheelPosition};
 use crate::timer::wheel::TimerWheel;
 use crate::watchdog::activity_cell::ActivityCell;
 
-/// Initial capacity of the local deque: what the loop submits to itself seldom needs more (64 × 40 bytes = 2.5
+/// Initial capacity of the local deque: the loop's own submissions seldom need more (64 × 40 bytes = 2.5
 /// KiB).
 const READY_CAPACITY: usize = 64;
 
@@ -33,10 +33,10 @@ pub(crate) struct LocalHalf<X: Send + 'static> {
     shared: Arc<SharedHalf<X>>,
     /// The consuming end of the inbox.
     inbox: RefCell<QueueConsumer<Command<X>>>,
-    /// Commands moved over from the inbox, in order. Still counted as admitted.
+    /// The local deque: commands moved from the inbox and commands of the loop itself, in order of acceptance.
     ready: RefCell<VecDeque<Command<X>>>,
     timers: RefCell<TimerWheel<WheelEntry<X>>>,
-    /// The earliest deadline in the wheel, or a lower bound. This and the next two are copied here after each
+    /// The earliest deadline in the wheel, or a lower bound. This field and the next two are copied here after each
     /// change of the wheel, so that a turn in which nothing is due does not touch the wheel.
     next_deadline: Cell<Nanos>,
     /// True if `next_deadline` must be refined before a sleep.
@@ -49,7 +49,7 @@ pub(crate) struct LocalHalf<X: Send + 'static> {
     /// The time of the last check for due timers.
     now: Cell<Nanos>,
     pub(crate) hooks: RefCell<ShutdownHooks>,
-    /// True after the last pass: nothing that is queued here would ever run.
+    /// True after the last pass: a command queued now would never run.
     is_finished: Cell<bool>,
 }
 
@@ -75,14 +75,14 @@ impl<X: Send + 'static> LocalHalf<X> {
         &self.shared
     }
 
-    /// Queues an admitted command from the loop itself. Commands that other threads had accepted before come
-    /// first, so they are moved over before it.
+    /// Queues an admitted command of the loop itself. Commands already in the inbox were accepted earlier, so they
+    /// are moved to the local deque first.
     pub(crate) fn push(&self, command: Command<X>) {
         self.drain_inbox();
         self.ready.borrow_mut().push_back(command);
     }
 
-    /// Returns the next command in the order of acceptance: first those moved over, then those in the inbox.
+    /// Returns the next command in the order of acceptance: first from the local deque, then from the inbox.
     #[inline(always)]
     pub(crate) fn pop(&self) -> Option<Command<X>> {
         let mut ready = self.ready.borrow_mut();
@@ -101,8 +101,8 @@ impl<X: Send + 'static> LocalHalf<X> {
         self.ready.borrow().len() + self.shared.inbox.len()
     }
 
-    /// Returns the time at which the loop has to be awake at the latest; [`Nanos::MAX`], which never comes,
-    /// without timers.
+    /// Returns the time by which the loop has to be awake; [`Nanos::MAX`], which no clock reaches, without
+    /// timers.
     #[inline]
     pub(crate) fn next_deadline(&self) -> Nanos {
         if self.is_deadline_stale.get() {
@@ -177,7 +177,7 @@ impl<X: Send + 'static> LocalHalf<X> {
         next <= now && next < Nanos::MAX
     }
 
-    /// Queues the timers that are due behind everything that is queued.
+    /// Queues the due timers after all queued commands.
     pub(crate) fn queue_due(&self, now: Nanos) {
         if !self.is_due(now) {
             return;
@@ -194,7 +194,7 @@ impl<X: Send + 'static> LocalHalf<X> {
     }
 
     /// Puts the timers that other threads have scheduled into the wheel, ahead of the tasks queued before them.
-    /// Timers that are due are still queued behind those tasks.
+    /// Due timers are still queued after those tasks.
     pub(crate) fn move_schedules_to_wheel(&self) {
         self.drain_inbox();
         let mut ready = self.ready.borrow_mut();
@@ -230,8 +230,8 @@ impl<X: Send + 'static> LocalHalf<X> {
         self.is_finished.set(true);
     }
 
-    /// Moves over the commands that are in the inbox now. Producers that keep pushing cannot hold the loop
-    /// here.
+    /// Moves the commands that the inbox holds now to the local deque. Producers that keep pushing cannot hold the
+    /// loop here.
     fn drain_inbox(&self) {
         let (mut inbox, mut ready) = (self.inbox.borrow_mut(), self.ready.borrow_mut());
         for _ in 0..self.shared.inbox.len() {

@@ -94,8 +94,8 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Sleeps as [`wait`](Self::wait) does, but not beyond `limit`, and not while `has_more_work` returns true.
-    /// That is asked once more after the sleep was announced, so other threads may change it. Returns whether
-    /// the loop slept.
+    /// `has_more_work` is called again after the sleep was announced, so other threads may change its answer.
+    /// Returns whether the loop slept.
     #[inline]
     pub fn wait_until(
         &mut self,
@@ -109,7 +109,7 @@ impl<X: Send + 'static> LoopCore<X> {
         }
         let until = self.next_deadline().min(limit.unwrap_or(Nanos::MAX));
         let has_more_work = || {
-            // After the announcement. A thread that changes the answer has a fence before it reads the announcement.
+            // Pairs with the fence of a thread that changes the answer and then reads the announcement.
             fence(Ordering::SeqCst);
             has_more_work()
         };
@@ -117,8 +117,8 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Sleeps in `park`, for a caller that has just found [nothing to run](Self::has_tasks_at) and knows the
-    /// [next deadline](Self::next_deadline): `until` is not beyond it. Returns `None` if work has come since;
-    /// `park` is not called then.
+    /// [next deadline](Self::next_deadline): `until` is not beyond it. Returns `None` without calling `park` if
+    /// work has arrived since.
     #[inline]
     pub fn sleep_idle<R>(
         &mut self,
@@ -170,8 +170,8 @@ impl<X: Send + 'static> LoopCore<X> {
         self.shared.counters.set_timers(self.local.pending_timers());
     }
 
-    /// Returns the time at which the loop has to be awake at the latest, for a timer or for the end of a quiet
-    /// period; [`Nanos::MAX`] if for neither.
+    /// Returns the time by which the loop has to be awake, for a timer or for the end of a quiet period;
+    /// [`Nanos::MAX`] if there is neither.
     #[inline]
     #[must_use]
     pub fn next_deadline(&self) -> Nanos {
@@ -203,7 +203,7 @@ impl<X: Send + 'static> LoopCore<X> {
             PassLimit::Queued => None,
             PassLimit::Within(budget) => Some(now.plus(budget)),
         };
-        let at_once = self.shared.inbox.is_bounded(); // So that the bound is exact.
+        let at_once = self.shared.inbox.is_bounded(); // Keeps the bound exact.
         let mut run = 0;
         let mut since_clock = 0;
         while left > 0 {

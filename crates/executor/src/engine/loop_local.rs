@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::engine::current;
 use crate::report::guard::guard_drop;
 
-/// A value of which every loop has its own, created at its first use there.
+/// A value that exists once per loop, created at its first use on that loop.
 ///
 /// The value need not be `Send`: it is created, used and dropped on the loop's thread. It is dropped when the
 /// loop terminates.
@@ -60,8 +60,8 @@ pub(crate) struct LoopLocals {
     values: RefCell<Vec<Option<Rc<dyn Any>>>>,
 }
 
-/// How often the values are dropped again. A destructor may create values anew; those left after this many
-/// rounds are dropped with the table, unguarded.
+/// The maximum number of rounds of drops: a destructor may create new values. Values left after the last
+/// round are dropped with the table, unguarded.
 const DROP_ROUNDS: usize = 8;
 
 impl LoopLocals {
@@ -70,7 +70,7 @@ impl LoopLocals {
     }
 
     fn put(&self, index: usize, value: Rc<dyn Any>) -> Rc<dyn Any> {
-        // The initialiser may have used this very value: the first one created stays, and the other is dropped
+        // The initialiser may have created this same value: the first value stays, and the second one is dropped
         // in the caller's frame, outside of the borrow.
         if let Some(first) = self.get(index) {
             return first;
@@ -83,7 +83,7 @@ impl LoopLocals {
         value
     }
 
-    /// Drops the values, on the loop. A destructor that panics is reported, and the others are dropped.
+    /// Drops the values, on the loop. A panic of a destructor is reported, and the other values are still dropped.
     pub(crate) fn drop_all(&self) {
         for _ in 0..DROP_ROUNDS {
             let values = std::mem::take(&mut *self.values.borrow_mut());

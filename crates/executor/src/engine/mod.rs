@@ -9,7 +9,7 @@
 //!                                                        └────► Done ──► teardown
 //! ```
 //!
-//! A task-only executor calls these three in a row; an event loop puts its I/O between the first and the
+//! A task-only executor calls these three phases in a row; an event loop puts its I/O between the first and the
 //! second. [`LoopCore`] is the owned half: it lives on the loop's thread, and no other thread can reach it.
 //!
 //! Its parts: `loop_core` (the phases), `local_half` and `shared_half` (what the loop alone touches, what all
@@ -59,7 +59,7 @@ pub enum PassLimit {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TurnOutcome {
-    /// The loop goes on with another turn.
+    /// The loop continues with another turn.
     Again,
     /// The loop is done: tear it down.
     Done,
@@ -71,18 +71,18 @@ pub trait LoopWork<X: Send + 'static>: 'static {
     /// Makes one turn.
     fn turn(&mut self, core: &mut LoopCore<X>) -> TurnOutcome;
 
-    /// Performs a command of the layer above, which has come to the head of the queue.
+    /// Performs a command of the layer above that has reached the head of the queue.
     fn on_command(&mut self, command: X);
 
-    /// Handles a panic of a turn. `Ok` if the loop can go on with the next turn.
+    /// Handles a panic of a turn. Returns `Ok` if the loop can continue with the next turn.
     ///
     /// # Errors
-    /// The panic, if the loop cannot go on: the loop dies of it.
+    /// The panic payload, if the loop cannot continue: the loop then dies.
     fn on_panic(&mut self, payload: Box<dyn Any + Send>) -> Result<(), Box<dyn Any + Send>> {
         Err(payload)
     }
 
-    /// Notifies the work that the loop has died by a panic in [`turn`](Self::turn), with the cause for
+    /// Notifies the work that the loop has died by a panic in [`turn`](Self::turn). `cause` is the error for
     /// everything that waits. The work is dropped next.
     fn on_death(&mut self, cause: &Error) {
         let _ = cause;
@@ -92,7 +92,7 @@ pub trait LoopWork<X: Send + 'static>: 'static {
 /// Makes a loop's [`LoopWork`] on the loop's thread. The seed itself is `Send`.
 pub type LoopSeed<X> = Box<dyn FnOnce() -> Box<dyn LoopWork<X>> + Send>;
 
-/// Returns what the layer above has [attached](crate::EventExecutorGroupBuilder::attach) to a group.
+/// Returns the value that the layer above has [attached](crate::EventExecutorGroupBuilder::attach) to a group.
 #[must_use]
 pub fn attachment_of<X: Send + 'static>(
     group: &EventExecutorGroup<X>,

@@ -58,7 +58,7 @@ pub(crate) fn deliver(id: ExecutorId, notify: AnyPromise) {
     }
 }
 
-/// Removes a cancelled timer from the wheel of the executor with this id: on its loop together with others, on
+/// Removes a cancelled timer from the wheel of the executor with this id: on its loop in a batch, on
 /// another thread by a command. The closure is dropped already, so the loop is not woken for it.
 pub(crate) fn clear_timer(id: ExecutorId, position: &WheelPosition, timer: &AnyPromise) {
     if current::is_current(id) {

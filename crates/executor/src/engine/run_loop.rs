@@ -68,7 +68,7 @@ pub(crate) fn tear_down<X: Send + 'static>(
         (None, None) => core.run_accepted(&mut drop),
         (Some(cause), _) => core.drop_accepted(cause),
     }
-    core.run_hooks(); // Hooks that accepted commands added.
+    core.run_hooks(); // Runs the hooks that accepted commands have added.
     core.cancel_timers();
     // 4. The loop's work is dropped, which closes its driver.
     if let (Some(cause), Some(work)) = (died, work.as_mut()) {

@@ -1,4 +1,4 @@
-//! The shared half of an executor: what handles, loop and registry share.
+//! The shared half of an executor: the state that handles, loop and registry share.
 //!
 //! Who touches what: any thread submits through `inbox` and reads `life`; `starter` and `plan` are used by the
 //! threads that start the loop or shut it down; the loop alone writes `counters` and the activity in `status`.
@@ -157,7 +157,7 @@ impl<X: Send + 'static> SharedHalf<X> {
                 permit.spend();
             }
         });
-        // The thread's locals are being destroyed: the inbox works too.
+        // The thread's locals are being destroyed: the inbox still works.
         if let Some((permit, command)) = command {
             self.inbox.push(permit, command, Urgency::Now);
         }
@@ -241,7 +241,7 @@ impl<X: Send + 'static> SharedHalf<X> {
         }
         let gate = self.starter.gate();
         // The marker is admitted before the inbox closes, and queued after the state has changed: the loop
-        // cannot look too early and then sleep through the change.
+        // cannot check the state too early and then sleep through the change.
         let marker = self.inbox.admit_system();
         self.inbox.close();
         let action = self.life.apply(LifecycleEvent::ShutDownNow);
@@ -310,8 +310,8 @@ impl<X: Send + 'static> SharedHalf<X> {
     /// Makes the executor a child of a group.
     pub(crate) fn join_group(&self, membership: GroupMembership<X>) {
         *lock(&self.membership) = Some(membership.clone());
-        // The executor may have terminated before it had a group. The state tells for certain, the future only
-        // knows the cause: `terminate` changes the state before it looks for a group.
+        // The executor may have terminated before it had a group. The state is reliable, because `terminate` changes
+        // the state before it reads the membership; the future only supplies the cause.
         if self.life.state() == ExecutorState::Terminated {
             let cause = self.termination.try_get().and_then(Result::err);
             membership.on_child_terminated(self.id, cause.as_ref());
@@ -350,7 +350,7 @@ impl<X: Send + 'static> SharedHalf<X> {
                 return Err(RejectReason::ShutDown);
             }
             full.attempts = full.attempts.saturating_add(1);
-            // The loop may sleep on a queue that is full of tasks that did not wake it.
+            // The loop may be asleep although the queue is full: lazy tasks do not wake the loop.
             self.inbox.wake(Urgency::Now);
             match self.ask_policy(&full) {
                 OnFull::RetryAfter(pause) if !full.in_event_loop => sleep_before_retry(pause),

@@ -36,7 +36,7 @@ impl<X: Send + 'static> LoopCore<X> {
         self.shared.inbox.announce_sleep(until, || self.local.has_ready()) == SleepOutcome::Asleep
     }
 
-    /// Takes the loop off its thread. All admissions of taken commands must have been returned.
+    /// Suspends the loop, which then holds no thread. All admissions of taken commands must have been returned.
     pub(crate) fn suspend(self) -> SuspendedCore<X> {
         let Self { shared, local, last_activity, was_active, quiet_until, .. } = self;
         let local = Rc::into_inner(local).expect("between two turns the local half has one owner");
@@ -45,7 +45,7 @@ impl<X: Send + 'static> LoopCore<X> {
 }
 
 impl<X: Send + 'static> SuspendedCore<X> {
-    /// Brings the loop to the calling thread.
+    /// Resumes the loop on the calling thread.
     pub(crate) fn resume(self) -> LoopCore<X> {
         let Self { shared, local, last_activity, was_active, quiet_until } = self;
         let core = LoopCore::from_halves(shared, Rc::new(local));

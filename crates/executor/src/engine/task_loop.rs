@@ -10,7 +10,7 @@ use crate::wake::park::Park;
 /// The work of a loop without I/O.
 pub(crate) struct TaskLoop<P> {
     park: P,
-    /// The loop ends by itself after this long without work.
+    /// The time without work after which the loop ends by itself; `None` for no limit.
     idle_limit: Option<Duration>,
 }
 

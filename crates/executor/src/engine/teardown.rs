@@ -31,7 +31,7 @@ impl<X: Send + 'static> LoopCore<X> {
     }
 
     /// Cancels the pending timers: their futures complete, their closures are dropped. Timers that listeners
-    /// schedule meanwhile are left to the next pass, so that this ends.
+    /// schedule meanwhile are left to the next call, so that this call returns.
     pub(crate) fn cancel_timers(&self) {
         for _ in 0..self.local.pending_timers() {
             match self.local.take_any_timer() {
@@ -48,7 +48,7 @@ impl<X: Send + 'static> LoopCore<X> {
         let inbox = &self.shared.inbox;
         let pop_others = || loop {
             match self.local.pop()? {
-                // Hooks run even then: the teardown runs them afterwards.
+                // Hooks run even after the loop died: the teardown runs them afterwards.
                 Command::System(SystemCommand::AddHook(hook)) => {
                     inbox.release(QueueDepth::ONE_SYSTEM);
                     self.local.hooks.borrow_mut().add(*hook);

@@ -6,8 +6,8 @@ use std::thread::LocalKey;
 
 use crate::report::guard::guard_drop;
 
-/// The calls that wait for the running one to return; `None` when none is running. Kept in a thread-local:
-/// however deep calls make calls, the stack does not grow.
+/// The calls queued until the running call returns; `None` while no call runs. Kept in a thread-local, so that
+/// nested calls do not grow the stack.
 #[derive(Default)]
 pub(crate) struct Trampoline(RefCell<Option<Calls>>);
 
@@ -23,13 +23,13 @@ impl Trampoline {
         self.0.borrow().is_some()
     }
 
-    /// Runs a call: now, or when the running ones have returned. Runs it in place on a thread whose locals are
+    /// Runs a call now, or after the running calls have returned. Runs it in place on a thread whose locals are
     /// destroyed.
     pub(crate) fn run(key: &'static LocalKey<Self>, call: Box<dyn FnOnce()>) {
         let mut call = Some(call);
         let outermost = key.try_with(|this| this.begin(&mut call)).unwrap_or(false);
         while let Some(now) = call.take() {
-            guard_drop(now); // The callee guards itself, but what it drops may still panic.
+            guard_drop(now); // The call catches panics of user code, but its destructors may still panic.
             if outermost {
                 call = key.try_with(Self::next).ok().flatten();
             }

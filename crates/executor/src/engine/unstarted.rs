@@ -1,7 +1,7 @@
 //! A loop that has no thread yet: how it gets one, and how it ends without one.
 //!
-//! The loop is offered to the thread supplier as a [`LoopBody`]. When it is run, it becomes a loop. When it is
-//! dropped unrun, it is given back: to be offered again, or to be ended if it was already published as started.
+//! The loop is offered to the thread supplier as a [`LoopBody`]. A body that is run becomes a loop. A body that is
+//! dropped unrun returns the loop, which is offered again, or ended if it was already published as started.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -122,14 +122,14 @@ impl<X: Send + 'static> SharedHalf<X> {
         }
     }
 
-    /// Runs a destructor of the user's, on whichever thread this is.
+    /// Runs a user's destructor on the calling thread. A panic is caught and reported.
     fn guard(&self, destroy: impl FnOnce()) {
         let what = (UserCode::Destructor, Origin::labelled("destructor"));
         guard_for((&*self.reporter, &self.name), what, destroy);
     }
 }
 
-/// A loop on its way to its thread.
+/// A loop that was offered to the thread supplier and has not run.
 struct SeededLoop<X: Send + 'static> {
     shared: Arc<SharedHalf<X>>,
     seed: LoopSeed<X>,

@@ -49,12 +49,12 @@ pub fn panic_message(payload: Box<dyn std::any::Any + Send>) -> String {
 }
 
 thread_local! {
-    /// A destructor may pass on the next value to be dropped, and so on along a chain.
+    /// Runs nested drops one after the other: a destructor may drop the next value of a chain.
     static DROPS: Trampoline = const { Trampoline::new() };
 }
 
-/// Drops a value of the user's: now or, if a destructor of such a value calls this, when that destructor has
-/// returned. However long the chain is, the stack does not grow. A panic is reported.
+/// Drops a value of the user's. A call from the destructor of such a value is deferred until that destructor has
+/// returned, so that a chain of any length does not grow the stack. A panic is reported.
 pub fn drop_in_turn<T: 'static>(value: T) {
     Trampoline::run(&DROPS, Box::new(move || drop(value)));
 }

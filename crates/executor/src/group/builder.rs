@@ -142,13 +142,13 @@ impl EventExecutorGroupBuilder {
         self.build_with(EventExecutorBuilder::build)
     }
 
-    /// Builds a group whose children `build` makes, each from a prepared builder: for groups of event loops.
+    /// Builds a group and calls `build` for each child, with a prepared builder: for groups of event loops.
     /// From then on the handles of the group keep a child alive: a handle that `build` kept for itself does not
     /// count.
     ///
     /// # Errors
-    /// [`BuildError::NoThreads`] for zero threads, or the error of the first child that could not be built: the
-    /// children before it have been shut down and have terminated then.
+    /// [`BuildError::NoThreads`] for zero threads, or the error of the first child that could not be built; the
+    /// children built before have then been shut down and have terminated.
     pub fn build_with<X: Send + 'static, E: From<BuildError>>(
         self,
         mut build: impl FnMut(EventExecutorBuilder) -> Result<EventExecutor<X>, E>,
@@ -226,7 +226,7 @@ fn shut_down_and_join<X: Send + 'static>(children: &[EventExecutor<X>]) {
         drop(child.shutdown());
     }
     for child in children {
-        // Refused only on the thread of a loop that must never block: the children end by themselves then.
+        // The join fails only on the thread of a loop that must never block; the children then end by themselves.
         let _ = child.join();
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! A group grows until it is closed: by its shutdown, by the drop of its last handle, or by
 //! [`stop_growing`](crate::EventExecutorGroup::stop_growing). A thread that closes it and then reads the
-//! children sees all that there will ever be, because a child is added under the same lock.
+//! children sees the final list, because a child is added under the same lock.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::engine::shared_half::SharedHalf;
 use crate::lifecycle::ExecutorState;
 
-/// The children of a group. No code of others runs while they are locked.
+/// The children of a group. No user code runs under their lock.
 pub(crate) enum GroupChildren<X: Send + 'static> {
     Fixed(Vec<Arc<SharedHalf<X>>>),
     Growing(RwLock<GrowingChildren<X>>),
 }
 
-/// Children of a group that grows. None is ever removed, but one that has terminated may be replaced.
+/// The children of a growing group. No child is ever removed, but a terminated child may be replaced.
 pub(crate) struct GrowingChildren<X: Send + 'static> {
     all: Vec<Arc<SharedHalf<X>>>,
     is_closed: bool,
@@ -38,7 +38,7 @@ impl<X: Send + 'static> GroupChildren<X> {
         self.with_all(<[_]>::to_vec)
     }
 
-    /// Calls `f` with all children. Under the lock: `f` must not call user code.
+    /// Calls `f` with all children, under the lock: `f` must not call user code.
     #[inline]
     pub(crate) fn with_all<R>(&self, f: impl FnOnce(&[Arc<SharedHalf<X>>]) -> R) -> R {
         match self {

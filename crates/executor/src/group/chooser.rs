@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Picks a child of a group. Called on the submitting thread for every submission, so it should be quick.
 ///
-/// An index out of range, or a panic, is reported, and a round-robin choice is made instead.
+/// An index out of range, or a panic, is reported, and the group picks the next child in round-robin order.
 ///
 /// ```
 /// use waterwheel_executor::{Choice, Chooser, EventExecutorGroup};

@@ -11,7 +11,7 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
     /// takes its place among the [children](Self::children).
     ///
     /// # Errors
-    /// [`BuildError::GroupClosed`] if the group does not grow, or not any more: because of
+    /// [`BuildError::GroupClosed`] if the group was not built to grow, or has stopped growing because of
     /// [`stop_growing`](Self::stop_growing), a shutdown, or its termination. [`BuildError::AlreadyInGroup`], or
     /// the error of `build`.
     ///

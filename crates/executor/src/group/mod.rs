@@ -2,7 +2,7 @@
 //!
 //! - `builder`: the properties of a group and of its children.
 //! - `chooser`: which child gets the next piece of work.
-//! - `shared`: what the handles of a group share, and the membership of a child.
+//! - `shared`: the state that the handles of a group share, and the membership of a child.
 //! - `children`, `growth`: the list of children, fixed or growing.
 //! - `termination`: completes when all children have terminated.
 
@@ -34,8 +34,8 @@ use crate::timer::MissedTicks;
 use crate::timer::periodic::Repeat;
 use crate::wake::wake_word::Urgency;
 
-/// Several executors behind one handle: each submission goes to one of them, chosen by the group's
-/// [`Chooser`](crate::Chooser); a shutdown goes to all.
+/// Several executors behind one handle: each submission is queued on one of them, chosen by the group's
+/// [`Chooser`](crate::Chooser); a shutdown applies to all.
 ///
 /// The children exist from the start; their threads start at their first use. When the last handle of the group
 /// and of its children is dropped, they all shut down by themselves.
@@ -80,8 +80,8 @@ impl<X: Send + 'static> EventExecutorGroup<X> {
         &self.shared
     }
 
-    /// Returns a handle that does not keep the group alive. For what lives on the group's own loops, which
-    /// would never end otherwise.
+    /// Returns a handle that does not keep the group alive, for objects that live on the group's own loops: an
+    /// ordinary handle there would keep the loops running.
     ///
     /// ```
     /// use waterwheel_executor::EventExecutorGroup;

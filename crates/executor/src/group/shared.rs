@@ -18,7 +18,7 @@ use crate::raw::origin::Origin;
 use crate::report::guard::report_to;
 use crate::report::{Fault, UserCode};
 
-/// Shared by the handles of a group. Holds no lease, so it may outlive the last user handle.
+/// The state shared by the handles of a group. Holds no lease, so it may outlive the last user handle.
 pub(crate) struct GroupShared<X: Send + 'static> {
     pub(crate) children: GroupChildren<X>,
     /// The properties of further children, if the group grows.
@@ -73,7 +73,7 @@ impl<X: Send + 'static> GroupShared<X> {
         (shared, lease)
     }
 
-    /// Makes an executor that is listed as a child a member of the group.
+    /// Gives a listed child its membership and the lease of the group.
     pub(crate) fn adopt(self: &Arc<Self>, child: EventExecutor<X>) {
         let (group, group_termination) = (Arc::downgrade(self), self.group_termination.clone());
         let membership = GroupMembership { group, group_id: self.group_id, group_termination };
@@ -84,7 +84,7 @@ impl<X: Send + 'static> GroupShared<X> {
         self.lease.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Closes the group to new children, and returns all that there will ever be.
+    /// Closes the group to new children, and returns the final list of children.
     pub(crate) fn close_and_list(&self) -> Vec<Arc<SharedHalf<X>>> {
         self.children.close();
         self.children.to_vec()

@@ -6,7 +6,7 @@ use crate::engine::current::ExecutorId;
 use crate::error::Error;
 use crate::promise::{Promise, SharedFuture, promise_for_termination};
 
-/// Tracks the children that have not terminated. Shared by children and group; it holds neither, so it
+/// Tracks the children that have not terminated. Children and group share it, and it keeps neither alive, so it
 /// completes whichever is dropped first.
 pub(crate) struct GroupTermination(Mutex<PendingChildren>);
 

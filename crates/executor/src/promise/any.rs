@@ -22,13 +22,13 @@ pub(crate) trait ErasedPromise: Send + Sync {
     /// Cancels the promise, unless it is completed or uncancellable. Returns true if this call cancelled it.
     fn cancel(&self, this: &AnyPromise) -> bool;
 
-    /// Returns the timer whose promise this is, if it is one.
+    /// Returns the timer that this promise belongs to; `None` for a promise without a timer.
     fn timer(&self) -> Option<&dyn ErasedTimer> {
         None
     }
 }
 
-/// A promise with nothing in its tail.
+/// A promise whose block has an empty tail: no timer closure.
 type PlainPromise<T> = CountedBlock<PromiseSlot<T>, (), dyn ErasedPromise>;
 
 impl<T: Send + 'static> ErasedPromise for PlainPromise<T> {

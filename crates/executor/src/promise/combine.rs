@@ -11,8 +11,8 @@ use crate::raw::origin::Origin;
 use crate::report::UserCode;
 
 impl<T: Send + 'static> PromiseFuture<T> {
-    /// Returns a future for `f` of the value; `f` runs on the executor. A failure passes through, a panic in
-    /// `f` becomes one. Cancelling the new future cancels this one.
+    /// Returns a future for `f` of the value; `f` runs on the executor. A failure passes through; a panic in
+    /// `f` fails the new future. Cancelling the new future cancels this one.
     #[track_caller]
     pub fn map<U: Send + 'static>(
         self,
@@ -74,8 +74,8 @@ impl<T: Send + 'static> PromiseFuture<T> {
     }
 }
 
-/// Returns a future for the values of all futures, in their order; the first failure fails it. Cancelling it
-/// cancels them all. Its listeners run on the executor with this id.
+/// Returns a future for the values of all futures, in their order; the first failure fails it. Cancelling the
+/// returned future cancels all of them. Its listeners run on the executor with this id.
 #[track_caller]
 pub(crate) fn all<T: Send + 'static>(
     executor: ExecutorId,
@@ -110,7 +110,7 @@ pub(crate) fn all<T: Send + 'static>(
                 }
                 Err(error) => Some(Err(error)),
             };
-            // Completed outside of the lock, because that may call listeners.
+            // The promise is completed outside of the lock, because completing may call listeners.
             let promise = complete.is_some().then(|| state.promise.take()).flatten();
             drop(state);
             if let (Some(promise), Some(outcome)) = (promise, complete) {
@@ -121,8 +121,8 @@ pub(crate) fn all<T: Send + 'static>(
     future
 }
 
-/// Returns a future for the outcome of the future that completes first, success or failure. Without futures it
-/// fails at once. Cancelling it cancels them all; futures that complete later are left alone.
+/// Returns a future for the outcome of the future that completes first, success or failure; it fails at once if
+/// `futures` is empty. Cancelling the returned future cancels all of them; a completion cancels no other future.
 #[track_caller]
 pub(crate) fn first<T: Send + 'static>(
     executor: ExecutorId,

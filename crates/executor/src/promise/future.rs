@@ -1,4 +1,4 @@
-//! The reading end of a promise.
+//! The waiting half of a promise.
 
 use std::fmt;
 use std::future::Future;
@@ -20,7 +20,7 @@ use crate::raw::slot::{SlotTaker, TakeOutcome};
 /// a future with many owners.
 ///
 /// Await it on any runtime, [`join`](Self::join) it on a thread that may block, add listeners, or give it a
-/// consumer. Dropping it detaches: the work goes on.
+/// consumer. Dropping the future detaches it: the work continues.
 ///
 /// ```
 /// use waterwheel_executor::EventExecutor;
@@ -34,7 +34,7 @@ use crate::raw::slot::{SlotTaker, TakeOutcome};
 #[must_use = "dropping a future detaches it"]
 pub struct PromiseFuture<T: Send + 'static> {
     taker: SlotTaker<Outcome<T>, PromiseContext<T>, dyn ErasedPromise>,
-    /// No method returns a `&T`, but the future is as shareable as its value, no more.
+    /// Makes the future `Sync` only if `T` is, although no method returns a `&T`.
     value: PhantomData<T>,
 }
 
@@ -112,8 +112,8 @@ impl<T: Send + 'static> PromiseFuture<T> {
     /// Blocks until the promise has completed.
     ///
     /// # Errors
-    /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
-    /// it has completed already.
+    /// [`WaitError::WouldDeadlock`] on the thread of the promise's executor and on the thread of any I/O loop, unless
+    /// the promise has completed.
     pub fn wait(&self) -> Result<(), WaitError> {
         self.taker.slot().wait(None)
     }
@@ -136,7 +136,7 @@ impl<T: Send + 'static> PromiseFuture<T> {
         }
         let slot = self.taker.slot();
         if slot.is_done() {
-            // Listeners are still to run. If this is the thread on which they run, they run now.
+            // Listeners have not run yet. On the thread of the listeners, they run now.
             if crate::engine::current::is_listener_thread(slot.context.executor) {
                 slot.run_listeners();
                 if let Some(outcome) = self.try_take() {
@@ -187,7 +187,7 @@ impl<T: Send + 'static> Future for PromiseFuture<T> {
         let done = slot.watch();
         drop(observers);
         drop(before);
-        // Completed meanwhile: the completing thread may not have seen the waker.
+        // Checks again: a thread that completed the promise meanwhile may have missed the waker.
         match done.then(|| self.try_take()).flatten() {
             Some(outcome) => Poll::Ready(outcome),
             None => Poll::Pending,
@@ -218,7 +218,7 @@ fn check_may_join<T: Send + 'static>(slot: &PromiseSlot<T>) -> Result<(), Error>
     slot.check_may_block().map_err(|refused| ErrorKind::from(refused).into())
 }
 
-/// Cancels a future from any thread. Does not keep it alive.
+/// Cancels a future from any thread, without keeping the future alive.
 #[derive(Clone)]
 pub struct Canceller {
     promise: WeakPromise,

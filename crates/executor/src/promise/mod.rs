@@ -1,7 +1,7 @@
 //! Promises and futures: an outcome that arrives later (P01–P08).
 //!
 //! A [`Promise`] is completed once, by its owner; its [`PromiseFuture`] is awaited, joined, listened to or
-//! cancelled. Both belong to an executor, on whose thread listeners run.
+//! cancelled. Both belong to an executor; listeners run on the thread of that executor.
 //!
 //! ```text
 //!   Promise ──set_success──►┌──────┐──► listeners, in order, on the executor
@@ -11,7 +11,7 @@
 //!
 //! Rules:
 //!
-//! 1. One completion: success, failure, cancel or the drop of the promise. The slot's word decides.
+//! 1. One completion: success, failure, cancel or the drop of the promise. The slot's atomic word picks the winner.
 //! 2. Listeners run on the executor's thread in the order in which they were added, whichever threads add them
 //!    and complete the promise; nested at most sixteen deep, then queued. If the executor has terminated they
 //!    run on the global executor.

@@ -3,8 +3,8 @@
 //!
 //! The slot's word says *whether* there are observers. The observers themselves are here behind a mutex, which
 //! is locked only if there are any. The lease on the value is only ever claimed under this mutex, and a holder
-//! that releases it locks the mutex afterwards and looks for observers. So an observer that fails to get the
-//! lease registers here, and is certain to be seen.
+//! that releases the lease then locks the mutex and looks for observers. An observer that fails to get the
+//! lease registers here, so the holder always finds it.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind};
@@ -54,26 +54,26 @@ pub(crate) struct Observers<T> {
 /// All other observers, allocated with the first of them.
 pub(crate) struct OtherObservers<T> {
     pub(crate) listeners: Vec<PromiseListener<T>>,
-    /// Takes the value itself, after the listeners.
+    /// The closure that takes the value itself, after the listeners.
     pub(crate) consumer: Option<OutcomeConsumer<T>>,
     /// The tasks that await clones of a shared future, each under its clone's key.
     pub(crate) shared_wakers: Vec<(u64, Waker)>,
     pub(crate) next_key: u64,
-    /// Called at once when the promise is cancelled, on the cancelling thread.
+    /// The closure to call when the promise is cancelled, on the cancelling thread.
     pub(crate) on_cancel: Option<OnCancel>,
     /// True while the listeners are being called.
     is_draining: bool,
     /// Set for a shared future: listeners get a clone, so that readers need not wait for them.
     pub(crate) cloner: Option<Cloner<T>>,
-    /// Set for a termination future: the executor whose termination completes it. Blocking on that thread could
-    /// never end.
+    /// Set for a termination future: the executor whose termination completes it. Blocking on the thread of that
+    /// executor would deadlock.
     pub(crate) completed_by: Option<ExecutorId>,
 }
 
 pub(crate) type Cloner<T> = fn(&Outcome<T>) -> Outcome<T>;
 
 thread_local! {
-    /// Cancelling one future may cancel another, and so on along a chain.
+    /// Runs nested cancels one after the other: cancelling one future may cancel the next of a chain.
     static CANCELS: Trampoline = const { Trampoline::new() };
 }
 
@@ -144,7 +144,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
     pub(crate) fn run_listeners(&self) {
         let mut observers = self.context.observers();
         if std::mem::replace(&mut observers.others().is_draining, true) {
-            return; // A call further up this stack runs the listeners, and will see those added meanwhile.
+            return; // A call further up this stack runs all listeners, including later ones.
         }
         while observers.has_listeners() {
             let Some(lease) = self.lease() else {
@@ -243,7 +243,7 @@ impl<T: Send + 'static> PromiseSlot<T> {
             observers = woken.unwrap_or_else(PoisonError::into_inner).0;
         };
         self.context.blocked.fetch_sub(1, Ordering::Relaxed);
-        drop(observers); // Only now: the count is kept under the mutex.
+        drop(observers); // Dropped after the decrement: the mutex guards the count.
         found
     }
 
@@ -286,15 +286,15 @@ impl<T: Clone + Send + 'static> PromiseRef<T> {
 }
 
 impl<T> Observers<T> {
-    /// A constant, so that it is written in place. A value made at run time was made on the stack and moved,
-    /// and the move waited for the stores before it: a fifth of a promise's time.
+    /// Returns an empty set as a constant, which is written in place. A value made at run time was made on the stack
+    /// and moved; the move waited for the stores before it: a fifth of a promise's time.
     #[cfg(not(loom))]
     #[inline]
     fn empty() -> Mutex<Self> {
         const { Mutex::new(Self { waker: None, others: None }) }
     }
 
-    /// Loom's mutex has no constant constructor.
+    /// Returns an empty set under loom, whose mutex has no constant constructor.
     #[cfg(loom)]
     fn empty() -> Mutex<Self> {
         Mutex::new(Self { waker: None, others: None })

@@ -36,16 +36,16 @@ pub(crate) fn progressive_promise<T: Send + 'static>(
 /// The progress of a piece of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// How much is done.
+    /// The amount of work done so far.
     pub done: u64,
-    /// How much there is to do, if that is known.
+    /// The total amount of work, if known.
     pub total: Option<u64>,
 }
 
-/// An invalid progress, or one that comes too late.
+/// The reason why a reported progress was refused.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvalidProgress {
-    /// More is done than there is to do.
+    /// The reported progress exceeds the reported total.
     #[error("progress {done} is beyond the total of {total}")]
     BeyondTotal {
         /// The reported progress.
@@ -53,7 +53,7 @@ pub enum InvalidProgress {
         /// The reported total.
         total: u64,
     },
-    /// Less is done than before.
+    /// The reported progress is less than the progress reported before.
     #[error("progress went back from {before} to {done}")]
     Backwards {
         /// The reported progress.
@@ -94,7 +94,7 @@ impl<T: Send + 'static> ProgressivePromise<T> {
     /// Reports progress: the progress listeners are called in order, on the executor.
     ///
     /// # Errors
-    /// [`InvalidProgress`] if it is beyond the total, behind an earlier one, or the promise was cancelled or
+    /// [`InvalidProgress`] if `done` is above `total` or below an earlier `done`, or if the promise was cancelled or
     /// completed.
     pub fn set_progress(&mut self, done: u64, total: Option<u64>) -> Result<(), InvalidProgress> {
         match &self.promise {
@@ -115,8 +115,8 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         Ok(())
     }
 
-    /// Completes the promise with a value. Returns false if it had been completed or cancelled; the value is dropped
-    /// then.
+    /// Completes the promise with a value. If the promise was completed or cancelled before, drops the value and
+    /// returns false.
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
     }
@@ -163,8 +163,8 @@ impl<T: Send + 'static> ProgressivePromise<T> {
         }
         let Some(promise) = self.promise.take() else { return Err(outcome) };
         if current::is_listener_thread(self.reports.executor) {
-            // Completing on the executor calls listeners in place. Progress that was not delivered yet comes
-            // first, whether another thread queued it or a call further up this stack is delivering it.
+            // Completing on the executor calls listeners in place. Undelivered progress is delivered before the
+            // completion, whether another thread queued it or a call further up this stack is delivering it.
             self.reports.finish(move || {
                 promise.complete(outcome);
             });
@@ -211,7 +211,7 @@ impl<T: Send + 'static> ProgressiveFuture<T> {
     }
 }
 
-/// Returns the plain future, to be awaited or joined. Progress listeners stay.
+/// Returns the plain future, for `.await` or `join`. Progress listeners stay registered.
 impl<T: Send + 'static> IntoFuture for ProgressiveFuture<T> {
     type Output = Result<T, Error>;
     type IntoFuture = PromiseFuture<T>;
@@ -237,7 +237,7 @@ impl<T: Send + 'static> DerefMut for ProgressiveFuture<T> {
 
 type ProgressListener = Box<dyn FnMut(Progress) + Send>;
 
-/// Progress on its way to the listeners. Written by the promise's thread, delivered on the executor; no lock is
+/// Queued progress and its listeners. The promise's thread queues progress, the executor delivers it; no lock is
 /// held while listeners run.
 struct ProgressReports {
     executor: ExecutorId,
@@ -254,7 +254,7 @@ struct ProgressQueue {
 }
 
 impl ProgressReports {
-    /// Queues a progress. Returns true if the caller must have the listeners called: no call is under way yet.
+    /// Queues a progress, if there are listeners. Returns true if the queue was empty: the caller must deliver it.
     fn push(&self, progress: Progress) -> bool {
         let mut state = self.state();
         let is_observed = !state.listeners.is_empty() || state.is_draining;
@@ -283,7 +283,7 @@ impl ProgressReports {
                 call_listener(*origin, || listener(progress));
             }
             state = self.state();
-            listeners.append(&mut state.listeners); // Added meanwhile: behind the earlier ones.
+            listeners.append(&mut state.listeners); // Listeners added meanwhile follow the earlier ones.
             state.listeners = listeners;
         }
         state.is_draining = false;
@@ -299,7 +299,7 @@ impl ProgressReports {
     }
 }
 
-/// Progress travels to the executor as promises do, although it is not a promise.
+/// A block that implements [`ErasedPromise`], so that progress is queued on the executor as promises are.
 type ProgressBlock = CountedBlock<ProgressReports, (), dyn ErasedPromise>;
 
 impl ErasedPromise for ProgressBlock {

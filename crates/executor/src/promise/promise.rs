@@ -1,4 +1,4 @@
-//! The writing end of a promise.
+//! The completing half of a promise.
 
 use std::any::Any;
 use std::fmt;
@@ -32,7 +32,7 @@ pub(crate) fn promise_for_work<T: Send + 'static>(
     pair(|| PromiseContext::new(executor, created))
 }
 
-/// Returns the source line of an origin; the caller's, if the origin is a label.
+/// Returns the source line of an origin; for a label, the source line of the caller.
 #[track_caller]
 pub(crate) fn source_line(origin: Origin) -> &'static Location<'static> {
     match origin.location() {
@@ -41,8 +41,8 @@ pub(crate) fn source_line(origin: Origin) -> &'static Location<'static> {
     }
 }
 
-/// Makes a promise for the termination of an executor or a group. Its listeners run on the global executor,
-/// because its own loop is ending, and it cannot be cancelled.
+/// Makes a promise for the termination of an executor or a group. Listeners run on the global executor,
+/// because the terminating loop no longer runs them. The promise cannot be cancelled.
 #[track_caller]
 pub(crate) fn promise_for_termination(ending: ExecutorId) -> (Promise<()>, SharedFuture<()>) {
     let created = Location::caller();
@@ -60,7 +60,7 @@ fn pair<T: Send + 'static>(
     (Promise { filler: Some(filler) }, PromiseFuture::new(taker))
 }
 
-/// The end of a promise that completes it, once.
+/// The completing half of a promise: it completes the promise once.
 ///
 /// The consuming methods (`set_…`) cannot be called twice; the `try_…` methods refuse a second call. Dropping
 /// an uncompleted promise fails its future with an error that names where the promise was created.
@@ -80,8 +80,8 @@ pub struct Promise<T: Send + 'static> {
 }
 
 impl<T: Send + 'static> Promise<T> {
-    /// Completes the promise with a value. Returns false if it had been completed or cancelled; the value is dropped
-    /// then.
+    /// Completes the promise with a value. If the promise was completed or cancelled before, drops the value and
+    /// returns false.
     #[inline]
     pub fn set_success(self, value: T) -> bool {
         self.complete(Ok(value))
@@ -147,8 +147,8 @@ impl<T: Send + 'static> Promise<T> {
         slot.any().is_unique() && !slot.context.observers().has_listener_or_consumer()
     }
 
-    /// Calls `f` if the future is cancelled: at once, on the thread that cancels, or here if it already was. A
-    /// later call replaces the closure of an earlier one.
+    /// Calls `f` when the future is cancelled, on the cancelling thread; calls `f` here if the future already was. A
+    /// later call replaces the closure of an earlier call.
     #[track_caller]
     pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         let origin = Origin::here();
@@ -166,8 +166,8 @@ impl<T: Send + 'static> Promise<T> {
         }
     }
 
-    /// Completes the promise with the value that `f` returns, or with its panic. Returns false if the promise was
-    /// cancelled; `f` is not called then.
+    /// Completes the promise with the value that `f` returns, or with an error if `f` panics. Returns false without
+    /// calling `f` if the promise was cancelled.
     pub(crate) fn run(mut self, what: UserCode, origin: Origin, f: impl FnOnce() -> T) -> bool {
         if !self.set_uncancellable() {
             return false;
@@ -176,13 +176,13 @@ impl<T: Send + 'static> Promise<T> {
         self.complete(outcome.map_err(|payload| report_panic(what, origin, payload)))
     }
 
-    /// Cancels the promise from this end: the work will not be done.
+    /// Cancels the promise, for an owner that will not do the work.
     pub(crate) fn cancel(self) {
         let this = self.filler().slot().any();
         this.cancel(this);
     }
 
-    /// Completes with the outcome of the future it was derived from: cancelled, if that was.
+    /// Completes the promise with the outcome of another future; a cancelled outcome cancels the promise.
     pub(crate) fn complete_like(self, outcome: Outcome<T>) {
         match outcome {
             Err(error) if error.is_cancelled() => self.cancel(),
@@ -225,8 +225,8 @@ fn fail_dropped_promise<T: Send + 'static>(filler: &mut PromiseFiller<T>) {
     let _ = fill(filler, Err(ErrorKind::PromiseDropped { created }.into()));
 }
 
-/// Reports a panic and makes an error of it. Reported, because the future may be detached and the error never
-/// seen.
+/// Reports a panic and converts it to an error. The report is needed because a detached future never shows the
+/// error.
 pub(crate) fn report_panic(what: UserCode, origin: Origin, payload: Box<dyn Any + Send>) -> Error {
     let message = take_panic_message(payload);
     report(Fault::Panicked { what, origin, message: message.clone() });

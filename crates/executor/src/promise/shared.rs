@@ -27,7 +27,7 @@ use crate::raw::origin::Origin;
 #[must_use = "dropping a future detaches it"]
 pub struct SharedFuture<T: Clone + Send + 'static> {
     slot: PromiseRef<T>,
-    /// The key of this clone's waker, once it was polled.
+    /// The key of this clone's waker; `None` before the first pending poll.
     key: Option<u64>,
 }
 
@@ -72,8 +72,8 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
     /// Blocks until the promise has completed.
     ///
     /// # Errors
-    /// [`WaitError::WouldDeadlock`] on the thread of its own executor and on any I/O loop's, unless
-    /// it has completed already.
+    /// [`WaitError::WouldDeadlock`] on the thread of the promise's executor and on the thread of any I/O loop, unless
+    /// the promise has completed.
     pub fn wait(&self) -> Result<(), WaitError> {
         self.slot.wait(None)
     }
@@ -103,7 +103,7 @@ impl<T: Clone + Send + 'static> SharedFuture<T> {
                     .map_err(|refused| Error::from(ErrorKind::from(refused)))?;
             }
             // The lease is free if the promise has completed and no listener or reader holds it. Another reader
-            // may be faster.
+            // may claim the lease first.
             let free = |_: &_| self.slot.lease().map(drop);
             let _ = self.slot.block_until(None, free);
         }

@@ -26,7 +26,7 @@ pub(crate) fn catch<R>(what: UserCode, origin: Origin, code: impl FnOnce() -> R)
     }
 }
 
-/// Runs user code off the loop; a panic goes to the reporter of this executor.
+/// Runs user code off the loop; a panic is reported to the reporter of this executor.
 pub(crate) fn guard_for<R>(
     (reporter, executor): (&dyn Reporter, &str),
     (what, origin): (UserCode, Origin),

@@ -1,12 +1,12 @@
 //! The default reporter: writes to `tracing`, or to standard error without a subscriber.
 //!
-//! 1. A report goes to the `tracing` subscriber of this thread. Without one it goes to standard error, so that
+//! 1. Reports are written to the `tracing` subscriber of this thread; without one, to standard error, so that
 //!    a program that installed nothing still shows its faults. This is checked for each report, because a
 //!    subscriber may be installed at any time.
-//! 2. Reports of each kind of fault are limited by [`BURST`] and [`INTERVAL`], wherever they go: what a peer
+//! 2. Reports of each kind of fault are limited by [`BURST`] and [`INTERVAL`] in both cases: a fault that a peer
 //!    can cause over and over must neither fill a log nor hide another kind of fault.
 //! 3. A report is one line of at most [`MAX_LINE`] bytes with control characters escaped, because an error may
-//!    quote what a peer sent.
+//!    quote bytes that a peer sent.
 //! 4. Nothing here panics, and nothing waits for standard error: a line that does not fit into the pipe is
 //!    dropped, and counted.
 
@@ -23,10 +23,10 @@ use crate::clock::Clock;
 use crate::report::rate_limit::RateLimit;
 use crate::report::{Fault, Report, Reporter};
 
-/// How many reports of a kind are written at once.
+/// How many reports of one kind are written in a burst.
 const BURST: u32 = 32;
 
-/// The interval between reports of a kind after that. A day of it is 86,400 lines at most, about 20 MB.
+/// The interval between reports of one kind after the burst: at most 86,400 lines a day, about 20 MB.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// The longest line. A pipe that has room for anything has room for 4 KiB (PIPE_BUF), so a line never blocks
@@ -39,7 +39,7 @@ const MAX_LINE: usize = 1024;
 /// At most 32 reports of a kind are written at once, and one a second after that; the next line that is written
 /// says how many were left out. A line has at most 1 KiB, with control characters escaped.
 ///
-/// To see reports elsewhere, install a subscriber or give the builder a [`Reporter`] of your own. One that does
+/// To see reports elsewhere, install a subscriber or give the builder your own [`Reporter`]. A reporter that does
 /// nothing silences them:
 ///
 /// ```
@@ -102,13 +102,13 @@ fn write_to_stderr(executor: &str, line: &OneLine) -> bool {
     has_room && rustix::io::write(stderr.as_fd(), text.as_bytes()).is_ok()
 }
 
-/// A text without line ends and control characters, cut off at the longest line.
+/// A text with line ends and control characters escaped, cut off at [`MAX_LINE`] bytes.
 struct OneLine(String);
 
 impl OneLine {
     fn of(fault: &Fault, suppressed: u64) -> Self {
         let mut line = Self(String::new());
-        // Fails where the text is cut off.
+        // The write fails where the text is cut off.
         let _ = write!(line, "{fault}");
         if suppressed > 0 {
             line.0 += &format!(" ({suppressed} reports before this one were not shown)");

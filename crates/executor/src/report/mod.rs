@@ -41,7 +41,7 @@ pub struct Report<'a> {
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// User code panicked on the loop; the loop goes on.
+    /// User code panicked on the loop; the loop continues.
     #[error("the {what} from {origin} panicked: {message}")]
     Panicked {
         /// The kind of user code.
@@ -51,13 +51,13 @@ pub enum Fault {
         /// The panic's message.
         message: String,
     },
-    /// An event reached the end of its way and was not handled.
+    /// An event reached the end of its path and was not handled.
     #[error("{0}")]
     Unhandled(String),
-    /// The driver of a loop failed; the loop goes on.
+    /// The driver of a loop failed; the loop continues.
     #[error("{0}")]
     Driver(String),
-    /// A resource was not available; the executor goes on without it.
+    /// A resource was not available; the executor continues without it.
     #[error("{0}")]
     Degraded(String),
     /// The loop died before these tasks ran; their handles have failed.
@@ -101,7 +101,7 @@ pub enum UserCode {
     Handler,
     /// A strategy that decides how a loop waits.
     Strategy,
-    /// A command of the layer above that was queued by another thread, or that is due.
+    /// A queued or due command that is not a task: of the executor itself, or of the layer above.
     Command,
     /// A round of events: many callbacks, one after the other.
     Round,
