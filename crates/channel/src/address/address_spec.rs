@@ -24,14 +24,14 @@ use super::{Address, UnixAddress};
 pub enum AddressSpec {
     /// An address.
     Address(Address),
-    /// A host name and a port, as in `"localhost:80"`, to be resolved off the loop.
+    /// A host name and a port, as in `"localhost:80"`. A [`Resolver`] resolves the name off the loop.
     Name(String),
 }
 
 /// Resolves host names to addresses.
 pub trait Resolver: Send + Sync + 'static {
-    /// Completes `found` with the addresses of a name and port, best first; at any time, from any thread. Must not
-    /// block the calling thread.
+    /// Completes `found` with the addresses of a name and port, best first. `found` may be completed later, and on any
+    /// thread. Must not block the calling thread.
     fn resolve(&self, name: &str, found: Promise<Vec<Address>>);
 }
 

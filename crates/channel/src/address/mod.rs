@@ -41,7 +41,7 @@ impl Address {
         Address::Local(name.into())
     }
 
-    /// Returns the IP address and port of an IP address.
+    /// Returns the IP address and port; `None` for any other kind of address.
     #[must_use]
     pub fn socket_addr(&self) -> Option<SocketAddr> {
         match self {
@@ -62,7 +62,7 @@ impl Address {
         self.socket_addr().map(|address| address.port())
     }
 
-    /// Returns the path of a Unix socket that has one.
+    /// Returns the path of a Unix socket; `None` for any other address.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         match self {
@@ -125,7 +125,7 @@ pub struct ConnectTarget {
 }
 
 impl ConnectTarget {
-    /// Adds an address to try if connecting to all previous ones fails.
+    /// Adds an address to try after connecting to all previous addresses has failed.
     #[must_use]
     pub fn or(mut self, other: impl Into<Address>) -> Self {
         self.others.push(other.into());

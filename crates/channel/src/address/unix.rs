@@ -21,7 +21,7 @@ pub enum UnixAddress {
     Path(Arc<Path>),
     /// A name in Linux's abstract namespace, of any bytes, which disappears when its socket is closed.
     Abstract(Arc<[u8]>),
-    /// No address: the client end of a stream, or one of a socket pair. No peer can connect or send to it.
+    /// No address: the client end of a stream, or a socket of a socket pair. No peer can connect or send to it.
     Unnamed,
 }
 

@@ -1,5 +1,5 @@
-//! A queue for the loop's own thread. Its length is stored beside it, because every turn asks several such queues
-//! whether they are empty, and mostly they are.
+//! A queue for the loop's own thread. The length is stored beside the items, because every turn checks several queues
+//! for items, and most of the queues are empty.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -27,11 +27,11 @@ pub struct LoopMetrics {
     pub wake_ups_by_timer: u64,
     /// The number of waits that ended early, with nothing to do.
     pub premature_returns: u64,
-    /// The number of series of more than three premature returns.
+    /// The number of times that more than three waits in a row returned early, with nothing to do.
     pub premature_series: u64,
     /// The number of waits that failed.
     pub failed_waits: u64,
-    /// How often the selector was replaced.
+    /// The number of times the selector was replaced.
     pub rebuilds: u64,
     /// The time spent waiting, including the spin before a sleep. A wait in progress is not included.
     pub time_waiting: Duration,
@@ -55,12 +55,12 @@ pub struct LoopMetrics {
     pub channels: usize,
     /// The number of bytes that channels have read. A message that is not bytes counts the size it reports.
     pub bytes_read: u64,
-    /// The number of bytes that channels have written, counted in the same way.
+    /// The number of bytes that channels have written. A message that is not bytes counts the size it reports.
     pub bytes_written: u64,
     /// The number of tasks, futures and callbacks that occupied the loop for longer than its
     /// [watchdog](waterwheel_executor::Watchdog) allows.
     pub slow_works: u64,
-    /// The longest time that one of those occupied the loop, as last reported by the watchdog.
+    /// The longest time that a task, future or callback occupied the loop, as last reported by the watchdog.
     pub longest_hold: Duration,
     /// A histogram of the time from the end of a turn's wait to the end of the turn: work that arrives just after
     /// the wait is delayed by that time. Bucket `n` counts turns of at least 2ⁿ and less than 2ⁿ⁺¹ nanoseconds.
@@ -94,7 +94,7 @@ struct CounterBlock {
 /// The reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WakeCause {
-    /// The wait was not meant to block.
+    /// The wait did not block, or lasted until its limit.
     None,
     Io,
     Task,
@@ -134,7 +134,7 @@ impl LoopCounters {
         }))
     }
 
-    /// Records the time at which the loop begins to turn.
+    /// Records the time at which the loop starts.
     pub(crate) fn set_start(&self, now: Nanos) {
         self.0.started_at.store(now.0, Ordering::Relaxed);
         self.0.last_turn_end.store(now.0, Ordering::Relaxed);

@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 pub(crate) struct ReportThrottle(AtomicU32);
 
 impl ReportThrottle {
-    /// Counts one occurrence. Returns the count so far if this occurrence is to be reported.
+    /// Counts one occurrence. Returns the count so far if this occurrence should be reported.
     #[must_use]
     pub(crate) fn record(&self) -> Option<u32> {
         let (count, has_doubled) = self.record_and_count();
         has_doubled.then_some(count)
     }
 
-    /// Counts one occurrence. Returns the count so far, and whether this occurrence is to be reported.
+    /// Counts one occurrence. Returns the count so far, and whether this occurrence should be reported.
     pub(crate) fn record_and_count(&self) -> (u32, bool) {
         // Relaxed: the count orders no other memory. It wraps to zero after 2³² occurrences.
         let count = self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1);

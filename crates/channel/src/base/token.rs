@@ -13,7 +13,7 @@ pub struct Token {
 }
 
 impl Token {
-    /// Names no registration: its index is beyond every table.
+    /// The token of no registration: its index is beyond the end of every table.
     pub(crate) const NONE: Token = Token { bits: u64::MAX };
 
     fn new(index: u32, generation: u32) -> Self {
@@ -31,7 +31,7 @@ impl Token {
         (self.bits >> 32) as u32
     }
 
-    /// Returns the token as one word, to be carried by the kernel with an event.
+    /// Returns the token as one word, which the kernel returns with each event of the registration.
     #[inline]
     #[must_use]
     pub fn to_bits(self) -> u64 {
@@ -79,7 +79,7 @@ impl<T> TokenMap<T> {
         self.len == 0
     }
 
-    /// Inserts a value. Returns the previous value at the token's index, of whichever generation.
+    /// Inserts a value. Returns the previous value at the token's index, of any generation.
     pub fn insert(&mut self, token: Token, value: T) -> Option<T> {
         if self.entries.len() <= token.index() {
             self.entries.resize_with(token.index() + 1, || None);
@@ -186,10 +186,10 @@ impl<T> Slab<T> {
         self.values.get_mut(token)
     }
 
-    /// Removes and returns a value. From now on its token finds nothing.
+    /// Removes and returns a value. The removed token finds nothing afterwards.
     pub fn remove(&mut self, token: Token) -> Option<T> {
         let value = self.values.remove(token)?;
-        // An index without an unused generation is retired: its first token would name another value.
+        // An index without an unused generation is retired: otherwise its first token would find a new value.
         if let Some(next) = token.generation().checked_add(1) {
             self.generations[token.index()] = next;
             self.free.push(token.bits as u32);

@@ -11,7 +11,7 @@
 //!
 //! # No wake is lost
 //!
-//! Both sides swap the same word, so one of the swaps comes first. If `raise` finds the flag low, its command
+//! Both sides swap the same word, so one of the swaps is first. If `raise` finds the flag low, its command
 //! makes the loop lower the flag and look. If `raise` finds the flag high, the loop has not lowered it yet: the
 //! swap in `lower` will read the value that this raise wrote, or that a later raise wrote, and so acquires all
 //! work made visible before it. A plain store in place of that swap would lower the flag without acquiring
@@ -23,7 +23,7 @@ use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Raised by any thread; lowered by the loop before it looks for work.
+/// A flag that any thread raises, and that the loop lowers before it looks for work.
 pub(crate) struct WakeFlag(AtomicBool);
 
 impl WakeFlag {

@@ -23,7 +23,7 @@ pub(super) type ChildKeyFn = dyn Fn(&NewChannel, &Loops) -> EventLoop + Send + S
 
 /// The loops of a server's connections.
 pub(super) enum WorkerLoops {
-    /// One of these loops: in a group, the one that its chooser picks, by a key if there is one.
+    /// One of these loops: in a group, the group's chooser picks the loop, by a key if there is a key function.
     Of(Loops, Option<Arc<ChildKeyFn>>),
     /// The loop that accepted the connection.
     Accepting,
@@ -34,9 +34,9 @@ pub(super) struct ChildPlacer {
     workers: WorkerLoops,
     template: ChannelTemplate,
     limit: Option<ConnectionLimit>,
-    /// Connections that were accepted above the connection limit. Used on the server's loop only.
+    /// Connections that wait for a permit of the connection limit. Used on the server's loop only.
     waiting: Mutex<VecDeque<NewChannel>>,
-    /// Counts connections that could not be registered, with any loop.
+    /// Counts connections that could not be registered with their loop.
     refused: ReportThrottle,
 }
 
@@ -139,7 +139,7 @@ impl ChildPlacer {
     }
 }
 
-/// Registers accepted connections with a worker loop: the next one, or one of their own.
+/// Registers each accepted connection with the loop that [`ChildPlacer`] chooses for it.
 pub(super) struct Acceptor {
     children: Arc<ChildPlacer>,
 }

@@ -15,8 +15,8 @@ use crate::channel_group::{ChannelGroup, ChannelGroupFuture};
 use crate::driver::SocketOption;
 use crate::event_loop::handle::EventLoop;
 
-/// Servers at one address, one on each loop of a group: created by [`ServerBootstrap::bind_on_each_loop`]. A
-/// handle of all of them, for any thread.
+/// Servers at one address, one on each loop of a group: created by [`ServerBootstrap::bind_on_each_loop`]. This
+/// is one handle for all of these servers, usable from any thread.
 #[derive(Clone)]
 pub struct Servers {
     channels: Vec<Channel>,
@@ -68,12 +68,12 @@ impl ServerBootstrap {
     /// distributes the connections ([`SocketOption::ReusePort`]), and each stays on the loop that accepted it.
     /// No loop accepts for another; [`boss`](Self::boss) and the group's chooser have no effect.
     ///
-    /// If the port is 0, the operating system chooses it for the first server, and the others use the same. The
+    /// If the port is 0, the operating system chooses a port for the first server, and the others use this port. The
     /// future returns the servers when all of them accept connections. If one of them cannot be bound, the
     /// others are closed and then the future fails: for instance because the transport does not support sharing
     /// an address, or because the group has one loop per channel.
     ///
-    /// Connections in the backlog of a server are lost when it is closed, even though other servers go on at
+    /// Connections in the backlog of a server are lost when it is closed, even though other servers still accept at
     /// its address.
     #[track_caller]
     pub fn bind_on_each_loop(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Servers> {
@@ -106,7 +106,7 @@ impl ServerBootstrap {
         });
         match spawned {
             Ok(spawned) => {
-                // Before the caller has the future, which could be cancelled.
+                // The canceller is stored before the caller gets the future and could cancel it.
                 let _ = opening.set(spawned.canceller());
                 future
             }
@@ -141,7 +141,7 @@ impl ServerBootstrap {
     }
 }
 
-/// Servers that are being opened. Dropping it closes them.
+/// Servers that are being opened. Dropping this value closes them.
 #[derive(Default)]
 struct OpeningServers {
     pending: VecDeque<PromiseFuture<Channel>>,

@@ -121,14 +121,14 @@ impl Bootstrap {
     }
 
     /// Connects a new channel. All addresses of a name are tried, one after the other, within the
-    /// [`connect_timeout`](ChannelOptions::connect_timeout); resolving the name has the same time limit of its
-    /// own. The future returns the channel when it is connected; cancelling it gives up the attempt.
+    /// [`connect_timeout`](ChannelOptions::connect_timeout); resolving the name has a separate limit of the same
+    /// length. The future returns the channel when it is connected; cancelling the future gives up the attempt.
     #[track_caller]
     pub fn connect(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         let local = self.local.clone();
         self.open(to, move |pipeline, addresses, done| {
             let mut addresses = addresses.into_iter();
-            // There is at least one.
+            // `addresses` is never empty.
             let Some(remote) = addresses.next() else { return };
             let target = ConnectTarget { remote, others: addresses.collect(), local };
             pipeline.connect_with(target, done);
@@ -140,14 +140,14 @@ impl Bootstrap {
     #[track_caller]
     pub fn bind(&self, to: impl Into<AddressSpec>) -> PromiseFuture<Channel> {
         self.open(to, |pipeline, mut addresses, done| {
-            // There is at least one.
+            // `addresses` is never empty.
             pipeline.bind_with(addresses.swap_remove(0), done);
         })
     }
 
     /// Creates a channel from an existing connection, which was inherited or opened elsewhere. The future
-    /// returns the channel when it is active. The socket options of this bootstrap are set on the socket; it
-    /// keeps all others.
+    /// returns the channel when it is active. The socket options of this bootstrap are set on the socket; all other
+    /// options of the socket stay the same.
     #[track_caller]
     pub fn adopt(&self, connection: impl Transport) -> PromiseFuture<Channel> {
         if connection.is_listening() {

@@ -24,7 +24,7 @@ use crate::event_loop::command::LoopCommand;
 /// its accept until it is closed and its handlers are removed.
 ///
 /// At the limit the servers stop accepting: new clients wait in the kernel's backlog until a connection is
-/// closed. Of several servers that share a limit, each may have accepted one more connection, which waits here.
+/// closed. Each server that shares the limit may have accepted one more connection, which waits in the server.
 /// With [`turn_away`](Self::turn_away) new connections are accepted and closed at once instead: clients fail
 /// fast, and a load balancer can go to another server.
 ///
@@ -133,7 +133,7 @@ impl ConnectionLimit {
         Err(LimitReached::TurnAway)
     }
 
-    /// Returns true if a server may accept. Otherwise the server is woken when it may.
+    /// Returns true if a server may accept. Otherwise the server is woken once accepting is possible again.
     pub(super) fn may_accept(&self, server: &Channel, children: &Arc<ChildPlacer>) -> bool {
         let mut state = self.shared.lock();
         let may = state.may_accept();
@@ -171,7 +171,7 @@ impl LimitState {
         self.has_room() || self.turns_away
     }
 
-    /// Takes the waiting servers out if they may accept: all of them, because it is unknown which of them has
+    /// Returns the waiting servers if they may accept: all of them, because it is unknown which of them has
     /// clients in its backlog.
     fn take_waiting(&mut self) -> Vec<WaitingServer> {
         match self.may_accept() {
@@ -193,7 +193,7 @@ fn admit(waiting: Vec<WaitingServer>) {
         let admit = LoopCommand::new(move |here| {
             here.channels().with(token, |core| children.admit_waiting(core));
         });
-        // Rejected by a loop that has ended: so has the server.
+        // A loop that has ended rejects the command: the server has ended too.
         let _ = server.sender().send(admit);
     }
 }
@@ -204,7 +204,7 @@ pub(super) struct ConnectionPermit(Arc<LimitShared>);
 
 pub(super) static CONNECTION_PERMIT: AttrKey<ConnectionPermit> = companion_key("admitted");
 
-/// Dropped when the channel is closed and its handlers are removed, even if handles of it remain.
+/// The permit is dropped when the channel is closed and its handlers are removed, even if handles of it remain.
 impl ChannelCompanion for ConnectionPermit {}
 
 impl Drop for ConnectionPermit {

@@ -79,7 +79,7 @@ impl ChannelOpening {
         let (found, addresses) = at.new_promise();
         let (overdue, unwanted) = (addresses.canceller(), addresses.canceller());
         promise.on_cancel(move || _ = unwanted.cancel());
-        // Rejected by a loop that has ended: the opening fails as soon as the name is resolved.
+        // A loop that has ended rejects the timer: the opening fails as soon as the name is resolved.
         let timer = self.limit.and_then(|limit| at.schedule(limit, move || overdue.cancel()).ok());
         if let Err(panicked) = run_callback("resolver", || resolver.resolve(&name, found)) {
             if let Some(timer) = timer {
@@ -107,7 +107,7 @@ impl ChannelOpening {
         });
     }
 
-    /// Opens the channel on the loop: at once if this is its thread.
+    /// Opens the channel on the loop: at once if the caller is on the loop's thread.
     fn open_at(self, at: &EventLoop, addresses: Vec<Address>, promise: Promise<Channel>) {
         let job = (self, addresses, promise);
         if let Some(here) = LocalLoop::current().filter(|_| at.in_event_loop()) {

@@ -28,7 +28,7 @@ use crate::pipeline::{Edit, In};
 /// named `child_…` concern the accepted connections.
 ///
 /// A server keeps its worker group alive, unless that is also its boss group. It does not keep the boss group
-/// alive: when the last handle of that is dropped, the server is closed.
+/// alive: when the last handle of the boss group is dropped, the server is closed.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,14 +90,14 @@ impl ServerBootstrap {
         }
     }
 
-    /// Sets the group or the loop that accepts, if it is not that of the connections.
+    /// Sets the group or the loop that accepts connections. Default: the group or the loop of the connections.
     pub fn boss(mut self, boss: impl Into<Loops>) -> Self {
         self.boss = boss.into();
         self
     }
 
     /// Sets the initialiser of the server's own pipeline. The server reads [`NewChannel`]s; the last handler,
-    /// behind those added here, registers them.
+    /// after the handlers added here, registers them.
     pub fn initialiser(
         mut self,
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
@@ -154,8 +154,8 @@ impl ServerBootstrap {
 
     /// Sets the key of a connection, by which the group's chooser picks its loop; a
     /// [`ByKey`](waterwheel_executor::ByKey) chooser always picks the same loop for a key. So the connections
-    /// of one client, or of one chat room, share a loop and its state. Called on the server's loop; if it
-    /// panics, that is reported and the connection goes to the next loop.
+    /// of one client, or of one chat room, share a loop and its state. The function is called on the server's loop;
+    /// a panic is reported, and the connection is registered with the next loop.
     ///
     /// ```
     /// use waterwheel_channel::driver::TaskOnly;
@@ -213,8 +213,8 @@ impl ServerBootstrap {
     }
 
     /// Serves on an existing listening socket, which was inherited or opened elsewhere. The future returns the
-    /// server's channel when it accepts connections. The socket options of this bootstrap are set on the
-    /// socket; it keeps all others.
+    /// server's channel when it accepts connections. The socket options of this bootstrap are set on the socket; all
+    /// other options of the socket stay the same.
     #[track_caller]
     pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
         if !listener.is_listening() {
@@ -245,7 +245,7 @@ impl ServerBootstrap {
             new,
             limit: self.own.options.connect_timeout,
             operation: Box::new(|pipeline, mut addresses, done| {
-                // There is at least one.
+                // `addresses` is never empty.
                 pipeline.bind_with(addresses.swap_remove(0), done);
             }),
         };
@@ -273,7 +273,7 @@ impl ServerBootstrap {
         Ok(new)
     }
 
-    /// Returns the worker loops of a server. It keeps them alive, unless they are also its own.
+    /// Returns the worker loops of a server. The server keeps its worker group alive, unless it is also the boss group.
     fn workers_of_server(&self) -> WorkerLoops {
         let own = self.workers == self.boss;
         if own && self.workers.is_single_loop() {

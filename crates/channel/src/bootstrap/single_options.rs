@@ -16,7 +16,7 @@ impl ChannelTemplate {
     }
 }
 
-/// One setter per option for a bootstrap's own channels, and one with another name for accepted channels.
+/// Defines one setter per option, for a bootstrap's own channels or, with another name, for accepted channels.
 macro_rules! single_options {
     ($bootstrap:ident, $template:ident, $whose:literal: $($name:ident = $option:ident: $type:ty;)*) => {
         #[doc = concat!("Single options of ", $whose, ", beside those set before: see [`ChannelOptions`].")]

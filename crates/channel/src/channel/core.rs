@@ -7,9 +7,9 @@
 //!    handlers ──► head ──► marks work ──────► deferred calls, flush, completions, writability, steps
 //! ```
 //!
-//! Whatever must not happen inside of a call into the channel is marked as deferred work and runs when the
-//! outermost call has returned: writing flushed bytes (rule 9), running completions, and the events that come
-//! from the loop only (rule 8).
+//! Work that must not run inside of a call into the channel is marked as deferred work and runs when the
+//! outermost call has returned: writing flushed bytes (rule 9), running completions, and the events that
+//! only the loop dispatches (rule 8).
 
 use std::any::TypeId;
 use std::cell::{Cell, RefCell, RefMut};
@@ -81,7 +81,7 @@ pub(crate) struct ChannelCore {
 pub(super) struct ColdFields {
     /// Calls that wait because channels have called each other too deep (rule 7).
     pub(super) calls: VecDeque<DeferredCall>,
-    /// Slots with a backlog so long that other channels run before the rest of it is delivered.
+    /// Slots with a long backlog: other channels run before the rest of the backlog is delivered.
     pub(super) backlogs: VecDeque<SlotId>,
     pub(super) completions: VecDeque<(Completion, Result<(), Error>)>,
     /// Steps that did not fit into the short [`StepQueue`].
@@ -239,7 +239,7 @@ impl ChannelCore {
 
     // Entering.
 
-    /// Dispatches an event from one end of the pipeline: now, or behind deferred calls.
+    /// Dispatches an event from one end of the pipeline: now, or after deferred calls that are already queued.
     #[inline]
     pub(crate) fn enter_event<E: Event>(self: &Rc<Self>, from: u32, event: E) {
         if self.must_defer() {
@@ -249,7 +249,7 @@ impl ChannelCore {
         }
     }
 
-    /// Calls into the channel: now, or behind deferred calls.
+    /// Calls into the channel: now, or after deferred calls that are already queued.
     pub(crate) fn enter_or_defer(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>) + 'static) {
         if self.must_defer() {
             self.defer(DeferredCall::Call(Box::new(call)));
@@ -287,8 +287,8 @@ impl ChannelCore {
         self.enter_from_outside(call);
     }
 
-    /// Calls into the channel while another call, or none, is the innermost one; otherwise like
-    /// [`enter`](Self::enter).
+    /// Calls into the channel like [`enter`](Self::enter), if the innermost call is into another channel, or no call is
+    /// on the stack.
     #[inline(always)]
     pub(super) fn enter_from_outside(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {
         let channels = self.here.channels();

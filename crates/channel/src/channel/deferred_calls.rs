@@ -12,7 +12,7 @@ use crate::pipeline::slots::slot_list::SlotId;
 
 /// A call that waits to enter the channel.
 pub(super) enum DeferredCall {
-    /// The end of the pipeline it starts from, the event, and the pending bytes it adds.
+    /// The end of the pipeline at which the event starts, the event, and its pending bytes.
     Event(u32, AnyEvent, usize),
     Call(LocalCall),
 }
@@ -33,7 +33,7 @@ impl ChannelCore {
         self.mark_deferred(DeferredWork::CALLS);
     }
 
-    /// Queues a slot whose backlog is too long for one go: the rest is delivered after other channels have run.
+    /// Queues a slot whose backlog is too long for one round: the rest is delivered after other channels have run.
     pub(crate) fn resume_backlog_later(self: &Rc<Self>, slot: SlotId) {
         self.cold.get_or_create().backlogs.push_back(slot);
         self.mark_deferred(DeferredWork::CALLS);

@@ -23,7 +23,7 @@ pub enum ChannelError {
     /// The channel is connecting already.
     #[error("the channel is connecting already")]
     Connecting,
-    /// An ancillary message without bytes was written to a stream: nothing would take what is passed along.
+    /// An ancillary message without bytes was written to a stream: descriptors and credentials need at least one byte.
     #[error(
         "an ancillary message without bytes on a stream: file descriptors and credentials need at least one byte"
     )]
@@ -115,7 +115,7 @@ pub enum ChannelError {
     EndlessBacklog {
         /// The handler.
         handler: String,
-        /// The number of events in a row that it has caused for itself.
+        /// The number of events in a row that the handler has caused for itself.
         events: usize,
     },
     /// A handler dropped the completion of an operation without completing it.

@@ -23,7 +23,7 @@ use crate::pipeline::offload::OffloadLink;
 /// stack frames of user code; sixteen levels fit the smallest stacks in use.
 const MAX_DEPTH: u32 = 16;
 
-/// Rounds of deferred work before events and tasks run again: two channels that answer each other could go on
+/// Rounds of deferred work before events and tasks run again: two channels that answer each other could continue
 /// forever.
 const MAX_ROUNDS: usize = 16;
 
@@ -44,8 +44,8 @@ pub(crate) struct LoopChannels {
     innermost: Cell<*const ChannelCore>,
     /// The channel that the outermost call entered, if deferred work runs when that call returns.
     outermost: Cell<*const ChannelCore>,
-    /// True if the outermost channel has deferred work. It runs before the channels in the list. Mostly it is
-    /// the only channel with work, and then no list is touched.
+    /// True if the outermost channel has deferred work, which runs before the work of listed channels. Usually no
+    /// other channel has work, and the list is not touched.
     outermost_has_work: Cell<bool>,
     is_running_deferred: Cell<bool>,
 }
@@ -91,7 +91,7 @@ impl LoopChannels {
         }
     }
 
-    /// An offloaded handler has emitted something.
+    /// Processes the emissions of an offloaded handler.
     pub(crate) fn on_emissions(&self, link: &Arc<OffloadLink>) {
         match self.find(link.channel()) {
             Some(core) => {
@@ -212,7 +212,7 @@ impl LoopChannels {
         DeferralGuard(self)
     }
 
-    /// Lists a channel that has deferred work.
+    /// Records that a channel has deferred work.
     #[inline]
     pub(crate) fn add_with_work(&self, core: &Rc<ChannelCore>) {
         let before = self.pending_count.get();
@@ -373,7 +373,7 @@ pub(super) fn is_loop_death(cause: &Error) -> bool {
     matches!(cause.kind(), ErrorKind::LoopDied { .. })
 }
 
-/// Marks that deferred work is running, until it is dropped.
+/// Resets the flag for running deferred work when the guard is dropped.
 struct RunningGuard<'a>(&'a Cell<bool>);
 
 impl Drop for RunningGuard<'_> {
@@ -383,7 +383,7 @@ impl Drop for RunningGuard<'_> {
     }
 }
 
-/// Keeps deferred work from running until it is dropped.
+/// A guard that keeps deferred work from running until the guard is dropped.
 #[must_use = "deferred work is postponed until the guard is dropped"]
 pub(crate) struct DeferralGuard<'a>(&'a LoopChannels);
 

@@ -115,7 +115,7 @@ impl Default for WaterMarks {
 /// it is not writable holds about its high water mark instead, and the peer's sends block.
 ///
 /// Unflushed writes count as well. A handler that writes more than the high water mark and flushes only when a
-/// certain message comes waits forever: it has to flush in `on_read_complete`, or when the channel is no longer
+/// certain message arrives waits forever: it has to flush in `on_read_complete`, or when the channel is no longer
 /// writable.
 ///
 /// Two peers that both stop reading can wait for each other forever: neither reads before the other does. So
@@ -161,8 +161,8 @@ pub struct ChannelOptions {
     /// If true, the channel stays open when the peer has finished sending: see
     /// [`HalfClosed`](crate::HalfClosed). Default: false, the channel is closed.
     pub allow_half_closure: bool,
-    /// The time limit for connecting, for all addresses of a name together; resolving the name has the same
-    /// limit of its own. `None` leaves the limit to the operating system. Default: 30 seconds.
+    /// The time limit for connecting, for all addresses of a name together; resolving the name has a separate limit
+    /// of the same length. `None` leaves the limit to the operating system. Default: 30 seconds.
     pub connect_timeout: Option<Duration>,
 }
 

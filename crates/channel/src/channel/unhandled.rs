@@ -47,9 +47,9 @@ impl ChannelCore {
         }
     }
 
-    /// Counts an error that no handler took. Returns the count if it is to be reported: when it has doubled, so
+    /// Counts an error that no handler took. Returns the count if the error should be reported: at a doubled count, so
     /// that no peer fills the log. A server that cannot accept because it is out of file descriptors or memory
-    /// (EMFILE, ENOMEM) reports again a second after the last report, so that an operator sees that it goes on.
+    /// (EMFILE, ENOMEM) reports again a second after the last report, so that an operator sees that the fault persists.
     fn count_unhandled_error(&self) -> Option<u32> {
         let now = self.here.now();
         let mut cold = self.cold.get_or_create();

@@ -11,7 +11,7 @@ use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelId;
 use crate::pipeline::{Message, Msg};
 
-/// A named set of channels, of any loops, to write to all of them or to close them. A channel leaves when it is
+/// A named set of channels, on any loops, for writing to all of them or closing them. A channel leaves when it is
 /// closed: code that learns of the close from the close future or from a completion does not find the channel
 /// here any more.
 ///
@@ -24,7 +24,7 @@ use crate::pipeline::{Message, Msg};
 /// nothing is written to them.
 ///
 /// All receivers of bytes share them; any other message is cloned for each. Messages to a slow reader wait in
-/// memory, here as anywhere: [`matchers::writable`](crate::matchers::writable) leaves out channels above their
+/// memory: [`matchers::writable`](crate::matchers::writable) leaves out channels above their
 /// high water mark.
 ///
 /// ```
@@ -159,19 +159,19 @@ impl ChannelGroup {
 
     // Operations on all members, as on a selection.
 
-    /// Writes a message to each: see [`Selected::write`].
+    /// Writes a message to each member: see [`Selected::write`].
     #[track_caller]
     pub fn write(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
         self.all().write(msg)
     }
 
-    /// Writes a message to each, and flushes: see [`Selected::write_and_flush`].
+    /// Writes a message to each member, and flushes: see [`Selected::write_and_flush`].
     #[track_caller]
     pub fn write_and_flush(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
         self.all().write_and_flush(msg)
     }
 
-    /// Creates a message for each, writes it, and flushes: see [`Selected::write_and_flush_each`].
+    /// Creates a message for each member, writes it, and flushes: see [`Selected::write_and_flush_each`].
     #[track_caller]
     pub fn write_and_flush_each<M: Into<Msg>>(
         &self,
@@ -180,12 +180,12 @@ impl ChannelGroup {
         self.all().write_and_flush_each(make)
     }
 
-    /// Writes a message to each and flushes, without a future: see [`Selected::send`].
+    /// Writes a message to each member and flushes, without a future: see [`Selected::send`].
     pub fn send(&self, msg: impl Message + Clone) {
         self.all().send(msg);
     }
 
-    /// Sends what was written.
+    /// Flushes all members: sends all messages that were written before.
     pub fn flush(&self) {
         self.all().flush();
     }

@@ -50,7 +50,7 @@ impl GroupCommand {
         self.items.first().is_some_and(|item| item.channel.in_event_loop())
     }
 
-    /// Performs the command if this is its loop, or sends it there. A loop that has ended drops it, and the
+    /// Performs the command if this is its loop; otherwise sends it there. A loop that has ended drops it, and the
     /// dropped reporters record the failure.
     pub(super) fn dispatch(self) {
         let Some(first) = self.items.first() else { return };
@@ -70,7 +70,7 @@ impl GroupCommand {
         drop(sent);
     }
 
-    /// Performs the command, on the loop. All channels at once, however many: otherwise a later operation on a
+    /// Performs the command on the loop, for all channels in one turn, however many: otherwise a later operation on a
     /// channel could overtake this one.
     pub(crate) fn perform(self, here: &LocalLoop) {
         for GroupCommandItem { channel, message, reporter } in self.items {

@@ -12,8 +12,8 @@ use crate::channel::handle::shared_state::ChannelId;
 /// The groups that a channel is in; `None` once it is closed. Kept as an attribute of the channel, from its
 /// first group on.
 ///
-/// Used by threads that add and remove, which hold the lock of the group meanwhile, and by the channel's loop
-/// when it notifies the close: it takes the list out, and leaves the groups afterwards.
+/// Threads that add and remove use this, and hold the lock of the group meanwhile. The channel's loop uses this
+/// when it notifies the close: the loop takes the list out, and leaves the groups afterwards.
 ///
 /// The loop clears the channel's open flag before it looks for this attribute; a thread that adds the channel
 /// creates the attribute before it reads the flag. Both go through the lock of the attributes, so one of them
@@ -54,7 +54,7 @@ impl GroupMemberships {
         }
     }
 
-    /// Removes a channel from all its groups: it is closed, and nobody else was notified yet.
+    /// Removes a closed channel from all its groups, before anybody else is notified of the close.
     fn leave_all(&self, of: ExecutorId, id: ChannelId) {
         let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         for group in groups.into_iter().flatten().filter_map(|group| group.upgrade()) {

@@ -40,7 +40,7 @@ impl MemberTable {
         new
     }
 
-    /// Removes and returns a member. To be dropped when nothing is locked: it may be the last handle.
+    /// Removes and returns a member. The caller drops it while nothing is locked: it may be the last handle.
     #[must_use]
     pub(super) fn remove(&mut self, of: ExecutorId, id: ChannelId) -> Option<Channel> {
         let here = self.loops.get_mut(&of)?;

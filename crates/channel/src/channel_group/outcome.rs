@@ -18,7 +18,7 @@ pub type ChannelGroupFuture = PromiseFuture<GroupOutcome>;
 pub struct GroupOutcome {
     group: Arc<str>,
     channels: Vec<Channel>,
-    /// By index in `channels`, ascending.
+    /// The failures, each with its index in `channels`, in ascending order.
     failures: Vec<(usize, Error)>,
 }
 
@@ -182,7 +182,7 @@ impl OutcomeCollector {
     }
 }
 
-/// Reports the result of one channel. If it is dropped, it reports that the channel is gone.
+/// Reports the result of one channel. A reporter that is dropped reports that the channel is gone.
 pub(super) struct OutcomeReporter {
     /// `None` once the result was reported.
     collector: Option<Arc<OutcomeCollector>>,

@@ -36,26 +36,26 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         by_loop
     }
 
-    /// Writes a message to each, to be sent by the next flush. No other loop is woken for it.
+    /// Writes a message to each channel. The next flush sends the message. No other loop is woken for the write.
     #[track_caller]
     pub fn write(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
         self.write_each(|_| msg.clone())
     }
 
-    /// Creates a message for each, on the calling thread, and writes it. If `make` panics, nothing is written.
+    /// Creates a message for each channel, on the calling thread, and writes it. If `make` panics, nothing is written.
     #[track_caller]
     pub fn write_each<M: Into<Msg>>(&self, make: impl FnMut(&Channel) -> M) -> ChannelGroupFuture {
         let (channels, msgs) = self.messages(make);
         self.run_operation(GroupOperation::Write, channels, msgs)
     }
 
-    /// Writes a message to each, and flushes.
+    /// Writes a message to each channel, and flushes.
     #[track_caller]
     pub fn write_and_flush(&self, msg: impl Message + Clone) -> ChannelGroupFuture {
         self.write_and_flush_each(|_| msg.clone())
     }
 
-    /// Creates a message for each, as [`write_each`](Self::write_each) does, writes it, and flushes.
+    /// Creates a message for each channel, as [`write_each`](Self::write_each) does, writes it, and flushes.
     #[track_caller]
     pub fn write_and_flush_each<M: Into<Msg>>(
         &self,
@@ -65,7 +65,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         self.run_operation(GroupOperation::WriteAndFlush, channels, msgs)
     }
 
-    /// Writes a message to each and flushes, without a future: apart from the message, nothing is allocated per
+    /// Writes a message to each channel and flushes, without a future: apart from the message, nothing is allocated per
     /// channel. As with [`Channel::send`], a failure because a channel is closed is silent, and any other
     /// refusal is reported.
     pub fn send(&self, msg: impl Message + Clone) {
@@ -82,7 +82,7 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         dispatch_all(commands.collect());
     }
 
-    /// Sends what was written.
+    /// Flushes the channels: sends all messages that were written before.
     pub fn flush(&self) {
         let item = |channel| GroupCommandItem { channel, message: None, reporter: None };
         let commands = self.by_loop(false).into_iter().map(|channels| {

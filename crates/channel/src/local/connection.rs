@@ -25,7 +25,7 @@ use crate::pipeline::Types;
 /// One end of a connection within the process: a client to be connected, or either end of a connection.
 /// Messages of any type go from one end to the other.
 pub struct Connection {
-    /// Absent before it is connected.
+    /// `None` until this end is connected.
     end: Option<ConnectionEnd>,
     rounds: ReadRounds,
 }
@@ -37,14 +37,14 @@ struct ConnectionEnd {
     peer: Option<Address>,
     /// True if a write found no room and waits to be resumed.
     is_blocked: bool,
-    /// True if the end of the peer's stream was reported, or need not be.
+    /// True if the end of the peer's stream was reported, or need not be reported.
     is_peer_end_reported: bool,
     is_closed: bool,
     /// Messages on their way from the channel to the queue. Empty except during a write, or if the peer was
     /// gone.
     staged: VecDeque<QueuedMessage>,
-    /// Messages that were never read. Kept until the transport is dropped: the channel has it borrowed while it
-    /// closes it, and destructors may call that channel.
+    /// Messages that were never read, kept until the transport is dropped: while the channel closes the transport,
+    /// the transport is borrowed, and the destructor of a message may call the channel.
     unread: VecDeque<QueuedMessage>,
 }
 
@@ -111,7 +111,7 @@ impl ConnectionEnd {
         loop {
             let mut fill = match self.to_peer.room() {
                 QueueRoom::Closed => return Err(LocalError::PeerClosed.into()),
-                // The next call finds no room, and waits for some.
+                // The next call returns `Full` if there is still no room.
                 QueueRoom::Full if taken > 0 => return Ok(Submit::Done(taken)),
                 QueueRoom::Full => {
                     self.is_blocked = true;
@@ -232,7 +232,7 @@ impl Transport for Connection {
 
     fn set_read(&mut self, context: &TransportContext, plan: Option<ReadPlan>) {
         self.rounds.set(context, plan);
-        // From here on, the end of the peer's stream is not found by reading.
+        // While reading is off, no read finds the end of the peer's stream.
         if !self.rounds.is_on()
             && self.end.as_ref().is_some_and(|end| end.is_blocked || end.must_report_peer_end())
         {

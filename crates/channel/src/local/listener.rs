@@ -54,7 +54,7 @@ impl LocalListener {
         }
     }
 
-    /// Sets how many connections may wait for accept, before it is bound. Default: [`DEFAULT_BACKLOG`].
+    /// Sets how many connections may wait for accept. Call this before the bind. Default: [`DEFAULT_BACKLOG`].
     ///
     /// # Errors
     /// A backlog of zero: no client could connect.
@@ -66,7 +66,7 @@ impl LocalListener {
         Ok(self)
     }
 
-    /// Binds to a name before it is registered. Connections wait in the backlog until then.
+    /// Binds an unregistered server to a name. Connections wait in the backlog until the server is registered.
     ///
     /// # Errors
     /// The name is in use.

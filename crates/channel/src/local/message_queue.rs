@@ -15,7 +15,7 @@ use crate::pipeline::Msg;
 pub const QUEUED_BYTES: usize = 64 * 1024;
 
 /// Messages that may wait between two ends, whatever their size: 64 rounds of 16 reads. At five words each the
-/// queue itself takes 1024 × 40 bytes, less than what it may hold.
+/// queue itself takes 1024 × 40 bytes, less than the 64 KiB of messages that it may hold.
 pub const QUEUED_MESSAGES: usize = 1024;
 
 /// One direction of a connection.
@@ -50,7 +50,7 @@ impl QueuedMessage {
     }
 }
 
-/// How much the queue holds.
+/// The number of messages and bytes in a queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueFill {
     messages: usize,
@@ -88,7 +88,7 @@ pub(super) struct QueueSide {
 }
 
 impl QueueSide {
-    /// Returns the waker if this end waits, and clears the wait. To be called after the lock is released.
+    /// Returns the waker if this end waits, and clears the wait. The caller wakes after the lock is released.
     #[must_use]
     pub(super) fn take_waker(&mut self) -> Option<TransportWaker> {
         if mem::take(&mut self.is_waiting) { self.waker.clone() } else { None }
@@ -108,7 +108,7 @@ pub(super) enum QueueRoom {
     Closed,
     /// The queue is full; the writer will be woken.
     Full,
-    /// There is room beside this fill.
+    /// The queue has room, and holds this much already.
     Available(QueueFill),
 }
 
@@ -141,7 +141,7 @@ impl MessageQueue {
         }
     }
 
-    /// Appends messages that there was room for. Returns false, and leaves them in `batch`, if the reader is
+    /// Appends messages for which there was room. Returns false, and leaves them in `batch`, if the reader is
     /// gone.
     pub(super) fn push(&self, batch: &mut VecDeque<QueuedMessage>) -> bool {
         let reader = {

@@ -63,7 +63,7 @@
 //!
 //! # Guarantees
 //!
-//! - Messages of any type move by value, in order. End-of-stream comes after the last of them.
+//! - Messages of any type move by value, in order. End-of-stream follows the last message.
 //! - A name belongs to one server, from its bind until its channel is closed.
 //! - A connect is done when the connection is in the server's backlog, as with a socket: the client may write
 //!   before it is accepted. The connect fails at once if there is no server or the backlog is full; the client
@@ -87,23 +87,23 @@
 //! 1. One end writes a queue and the other reads it, each on its own loop, or on the same. Their shared state
 //!    is behind the queue's lock, which is held for a few instructions and never while user code runs:
 //!    `size_hint` is called before, messages are dropped and wakers are called after.
-//! 2. An end that finds nothing to do sets `is_waiting` *in the same critical section* in which it looked. The
-//!    end that gives it something to do clears the flag in the same critical section in which it does so. The
-//!    lock orders the two: either the look is later and sees the change, or the change is later and sees the
+//! 2. An end that finds nothing to do sets `is_waiting` *in the same critical section* in which it checked the queue.
+//!    The end that gives it something to do changes the queue and clears the flag in one critical section. The
+//!    lock orders the two: either the check is later and sees the change, or the change is later and sees the
 //!    flag. Nothing is lost, and an end that does not wait is not woken: in a steady flow there are no wakes.
-//! 3. The wake comes after the lock was released. By then the flag is clear, and this wake is the only one; it
-//!    must lead to a look that begins later than the change. On the end's own loop it marks the channel, which
-//!    looks later. From another thread it sends a command, unless one is on its way that the loop has not taken
-//!    (`poll_requested`, set by a swap, cleared by the loop before it looks). If the swap finds the flag set,
-//!    then the flag was not yet cleared; had the loop's look come before the change, then its clearing would
-//!    have happened before too, by the order of the lock, and the swap would have seen that. So the command on
-//!    its way leads to a look after the change. The atomics need no more than Acquire and Release for this: the
+//! 3. The wake is sent after the lock was released. By then the flag is clear, and this wake is the only one; it
+//!    must lead to a check that begins later than the change. On the end's own loop the wake marks the channel, which
+//!    checks later. From another thread the wake sends a command, unless one is queued that the loop has not taken
+//!    (`poll_requested`, set by a swap, cleared by the loop before it checks). If the swap finds the flag set,
+//!    then the flag was not yet cleared; if the loop's check had been before the change, then its clearing would
+//!    have happened before too, by the order of the lock, and the swap would have seen that. So the queued
+//!    command leads to a check after the change. The atomics need no more than Acquire and Release for this: the
 //!    lock gives the order.
-//! 4. A look without a change does no harm: every look asks the queue again.
+//! 4. A check without a change does no harm: every check reads the queue again.
 //! 5. An end that is not registered has no waker, and a wake for it is lost; when it is registered again it
-//!    looks by itself.
+//!    checks the queue by itself.
 //! 6. A turn of the loop gives a channel one round of reads; the rest is read in the next turn, without another
-//!    wake. Nothing here calls the other end: it is woken, and looks from its loop. Two channels that answer
+//!    wake. No end calls the other end: it wakes the other end, which checks on its own loop. Two channels that answer
 //!    each other forever use no stack and starve no other channel.
 
 mod connection;

@@ -37,7 +37,7 @@ pub struct AncillaryMessage {
     pub bytes: Bytes,
     /// The passed descriptors.
     pub passed: Vec<Io>,
-    /// The address that a datagram comes from, or goes to.
+    /// The address of the sender of a datagram that was read, or of the receiver of a datagram to write.
     pub peer: Option<Address>,
     /// The credentials of the sender, if the option
     /// [`ReceiveCredentials`](crate::driver::SocketOption::ReceiveCredentials) is set.

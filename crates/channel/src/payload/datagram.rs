@@ -6,11 +6,11 @@ use bytes::Bytes;
 
 use crate::address::Address;
 
-/// One datagram, as datagram channels read and write it. It arrives as a whole or not at all, and the
+/// One datagram, as datagram channels read and write it. A datagram arrives whole or is lost, and the
 /// sender is not informed.
 ///
-/// A datagram that was read has the address of its sender; [`answer`](Self::answer) returns one to
-/// that address. A datagram that is written has the address of its receiver; without an address it goes
+/// A datagram that was read has the address of its sender; [`answer`](Self::answer) returns a datagram to
+/// that address. A datagram that is written has the address of its receiver; without an address it is sent
 /// to the peer that the channel is connected to.
 ///
 /// ```

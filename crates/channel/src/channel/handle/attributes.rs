@@ -44,15 +44,15 @@ impl<T: Send + Sync + 'static> AttrKey<T> {
     }
 }
 
-/// A value that an upper layer attaches to a channel and that is notified of its close. It is dropped when the
-/// loop has removed the channel.
+/// A value that an upper layer attaches to a channel. The value is notified of the channel's close, and dropped
+/// when the loop has removed the channel.
 pub(crate) trait ChannelCompanion: Send + Sync + 'static {
     /// Called on the channel's loop when the channel is closed, before anybody else is notified. Not called for
     /// a channel that was never registered.
     fn on_closed(&self, _channel: &Channel) {}
 }
 
-/// Calls `on_closed` of a value, which has the type that this function was made for.
+/// Calls `on_closed` of a value. Each function of this type is for values of one concrete type.
 type OnClosed = fn(&AttributeValue, &Channel);
 
 type AttributeValue = dyn Any + Send + Sync;
@@ -73,12 +73,12 @@ impl<T> fmt::Debug for AttrKey<T> {
     }
 }
 
-/// The attributes of a channel. They are few, so a list is enough. Any thread may use it; no user code runs
-/// while it is locked.
+/// The attributes of a channel. A channel has few, so a list is enough. Any thread may use the list; no user code runs
+/// while the list is locked.
 #[derive(Default)]
 pub(crate) struct Attributes(Mutex<Option<Box<AttributeList>>>);
 
-/// Allocated with the first value: most channels have none.
+/// The values of a channel. Allocated with the first value: most channels have none.
 #[derive(Clone, Default)]
 struct AttributeList {
     list: Vec<AttributeEntry>,
@@ -225,7 +225,7 @@ mod tests {
         assert!(attributes.get(&AttrKey::<String>::new("other")).is_none());
     }
 
-    /// Counts its notifications; the count is shared as long as the value lives.
+    /// Counts the calls of `on_closed`; the count is shared as long as the value lives.
     struct CountingCompanion(Arc<Mutex<u32>>);
 
     impl ChannelCompanion for CountingCompanion {

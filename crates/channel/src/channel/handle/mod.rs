@@ -29,7 +29,7 @@ use crate::pipeline::{Msg, Pipeline};
 /// from another thread sends one command to the loop. The handle keeps neither the channel open nor the loop
 /// running.
 ///
-/// Operations that return a future allocate it. [`send`](Self::send) and [`Ctx`](crate::Ctx) do without one.
+/// Operations that return a future allocate it. [`send`](Self::send) and [`Ctx`](crate::Ctx) work without a future.
 #[derive(Clone)]
 pub struct Channel {
     shared: Arc<ChannelShared>,
@@ -224,7 +224,7 @@ impl Channel {
         self.submit_write(msg.into(), true, None);
     }
 
-    /// Sends what was written.
+    /// Flushes: sends all messages that were written before.
     pub fn flush(&self) {
         self.submit(ChannelRequest::Flush);
     }
@@ -268,7 +268,7 @@ impl Channel {
         future
     }
 
-    /// Closes the channel after its flushed writes. It may be closed more than once: each future completes when
+    /// Closes the channel after its flushed writes. This may be called more than once: each future completes when
     /// the channel is closed.
     #[track_caller]
     pub fn close(&self) -> ChannelFuture {
@@ -293,7 +293,7 @@ impl Channel {
         future
     }
 
-    /// Sends what was flushed, however long that takes, then shuts down the output (the peer reads
+    /// Sends the flushed writes, however long this takes, then shuts down the output (the peer reads
     /// end-of-stream). Unflushed writes fail, and so do later ones. The handlers get
     /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, the channel is closed.
     #[track_caller]

@@ -63,7 +63,7 @@ pub struct NewChannel {
     parent: Option<Channel>,
     /// The addresses of an accepted connection, as far as they are known without a system call.
     addresses: ChannelAddresses,
-    /// The loop that was taken for it.
+    /// The lease of a loop that only this channel uses.
     lease: Option<LoopLease>,
 }
 
@@ -172,7 +172,7 @@ impl NewChannel {
         Self { addresses, parent, ..Self::new(child) }
     }
 
-    /// The loop that was taken for it, if it has one to itself.
+    /// Sets the lease of a loop that only this channel uses; `None` if the channel shares a loop.
     pub(crate) fn with_lease(mut self, lease: Option<LoopLease>) -> Self {
         self.lease = lease;
         self
@@ -194,8 +194,8 @@ impl fmt::Debug for NewChannel {
 }
 
 impl LocalLoop {
-    /// Registers a channel with this loop at once. `more` adds to the pipeline, behind what the channel's own
-    /// initialiser adds; it is called on this thread and need not be `Send`.
+    /// Registers a channel with this loop at once. `more` adds handlers, after those of the channel's own
+    /// initialiser; `more` is called on this thread and need not be `Send`.
     ///
     /// # Errors
     /// The loop is shutting down ([`LoopShutDown`]) or draining ([`LoopDraining`]), an initialiser has failed,

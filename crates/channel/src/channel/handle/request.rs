@@ -126,7 +126,7 @@ impl ChannelRequest {
             | ChannelRequest::Register(promise) => {
                 promise.set_failure(error.clone());
             }
-            // A channel that is gone is closed: the request has what it asked for.
+            // A channel that is gone is closed already, so the request to close succeeds.
             ChannelRequest::Close(Some(promise)) => {
                 promise.set_success(());
             }
@@ -147,7 +147,7 @@ fn begin(mut promise: Promise<()>, operation: impl FnOnce(Completion)) {
 }
 
 impl ChannelCore {
-    /// Enters a write, of this loop or of another thread.
+    /// Dispatches a write from the loop's thread or from another thread.
     pub(crate) fn take_write(
         self: &Rc<Self>,
         msg: Msg,

@@ -72,7 +72,7 @@ pub(crate) struct ChannelShared {
     refused: ReportThrottle,
     /// True while a command that makes the channel poll its transport is on its way.
     pub(in crate::channel) poll_requested: WakeFlag,
-    /// Written by the loop and read by any thread, under the lock. No user code runs while it is held.
+    /// The loop writes this state and any thread reads it, under the lock. No user code runs while the lock is held.
     locked: Mutex<LockedState>,
     /// True once the close was notified. Changes under the lock only.
     is_close_notified: AtomicBool,
@@ -151,7 +151,7 @@ impl ChannelShared {
     }
 
     pub(crate) fn token(&self) -> Token {
-        // A handle comes from the loop, directly or through other handles: the token was set before.
+        // The loop creates the first handle, and others are cloned from it: the token was set before.
         Token::from_bits(self.token.load(Ordering::Relaxed))
     }
 
@@ -197,13 +197,13 @@ impl ChannelShared {
     }
 
     /// Resumes a paused server after a connection that it accepted has closed: the file descriptor or memory
-    /// that was missing may be free now. A pause that begins a moment later is ended by its timer.
+    /// that was missing may be free now. A pause that begins after this check is ended by its timer.
     pub(in crate::channel) fn on_child_closed(&self) {
         let paused = |server: u8| server & PAUSED != 0;
         if paused(self.server.load(Ordering::Relaxed))
             && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
         {
-            // Rejected by a loop that has ended: nothing is accepted any more.
+            // A loop that has ended rejects the command: nothing is accepted any more.
             let _ = self.send(self.resume_reading_command());
         }
     }
@@ -326,7 +326,7 @@ impl ChannelShared {
         }
     }
 
-    /// True while no more bytes are pending than the high water mark allows. Called on other threads than the
+    /// True while no more bytes are pending than the high water mark allows. Called on threads other than the
     /// loop's; after a `false` the loop announces the writability when it may have changed.
     pub(in crate::channel) fn has_write_room(&self) -> bool {
         let high = self.options.water_marks.high();
@@ -357,7 +357,7 @@ impl ChannelShared {
         if let Some(core) = self.local_core() {
             core.poll_transport_later();
         } else if self.poll_requested.raise() {
-            // Rejected by a loop that has ended: the channel is gone.
+            // A loop that has ended rejects the command: the channel is gone.
             let token = self.token();
             let _ = self.sender.send(LoopCommand::new(move |here| {
                 here.channels().with(token, |core| {

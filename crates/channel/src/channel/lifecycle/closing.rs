@@ -29,7 +29,7 @@ pub(crate) struct CloseWaiters {
     pub(in crate::channel) output: Vec<Completion>,
 }
 
-/// How far the transport of a channel that is being closed has come.
+/// The progress of closing the transport.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum TransportCloseState {
     /// The transport was not told to close yet.
@@ -154,7 +154,7 @@ impl ChannelCore {
         true
     }
 
-    /// Fails what is not written, and closes the transport.
+    /// Fails all unwritten messages, and closes the transport.
     fn close_transport(self: &Rc<Self>) {
         self.transport_close.set(TransportCloseState::NotRequested);
         self.fail_unwritten();

@@ -8,8 +8,8 @@
 //!                 next address, or the completion gets all failures
 //! ```
 //!
-//! An attempt may find a full backlog that no event reports as free (EAGAIN of a Unix socket). It is repeated
-//! after a growing pause, until its time is up.
+//! An attempt may fail because the backlog is full (EAGAIN of a Unix socket); no event reports free room. The
+//! attempt is repeated after a growing pause, until its time is up.
 //!
 //! A connect that fails after it was pending closes the channel, and so does one that is cancelled. A connect
 //! that fails at once leaves the channel as it was, and may be repeated.
@@ -41,7 +41,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 pub(crate) struct Connecting {
     done: Completion,
     target: ConnectTarget,
-    /// The failures of the addresses before.
+    /// The failures of the addresses that were tried before.
     failures: Vec<Error>,
     /// The deadline for all addresses together.
     deadline: Option<Nanos>,
@@ -67,7 +67,7 @@ impl ChannelCore {
             let cancel = LoopCommand::new(move |here| {
                 here.channels().with(token, |core| core.cancel_connect());
             });
-            // Rejected by a loop that has ended: the attempt has ended with it.
+            // A loop that has ended rejects the command: the attempt has ended too.
             let _ = shared.send(cancel);
         });
         let begun = self.here.now();
@@ -103,7 +103,7 @@ impl ChannelCore {
         if self.is_connecting() { self.cold.get_or_create().connecting.take() } else { None }
     }
 
-    /// True while the connect waits for the pause timer of this loop, of which the transport knows nothing.
+    /// True while the connect waits for the loop's pause timer. The transport has no attempt pending then.
     pub(in crate::channel) fn is_between_attempts(&self) -> bool {
         self.connecting().is_some_and(|connecting| connecting.pause_timer.is_some())
     }
@@ -235,8 +235,8 @@ impl ChannelCore {
         }
     }
 
-    /// Closes the channel if its connect was cancelled; not if that connect had ended before, and another has
-    /// begun.
+    /// Closes the channel if the connect in progress was cancelled. Does nothing if the cancelled connect has ended,
+    /// even if another connect has begun.
     pub(crate) fn cancel_connect(self: &Rc<Self>) {
         let is_cancelled =
             self.connecting().is_some_and(|connecting| connecting.done.is_cancelled());

@@ -43,7 +43,7 @@ impl Message for HalfClosed {}
 /// connection that the peer has given up. Data that the peer sent before may still be unread. When reads are on
 /// again it is read, and then the end-of-stream is handled as usual: with [`HalfClosed::Input`] if
 /// [`allow_half_closure`](crate::ChannelOptions::allow_half_closure) is set, by closing the channel otherwise.
-/// A handler that does not need the rest closes the channel in `on_user_event`.
+/// A handler that does not need the remaining data closes the channel in `on_user_event`.
 ///
 /// Fired at most once per registration, and never while the channel reads, because then end-of-stream is read.
 /// The event costs nothing until a peer finishes.
@@ -63,7 +63,7 @@ pub(crate) struct HalfClosureState {
 enum OutputState {
     #[default]
     Open,
-    /// Ends as soon as the flushed messages are written.
+    /// The output ends as soon as the flushed messages are written.
     Ending,
     Over,
 }
@@ -170,7 +170,7 @@ impl ChannelCore {
         if shut.is_ok() {
             self.queue_step(LifecycleStep::OutputOver);
         } else {
-            // The transport does not support it, or is broken, which it reports itself.
+            // The transport does not support the shutdown, or is broken and reports the error itself.
             self.half_closure.output.set(OutputState::Open);
             self.publish_writable();
         }

@@ -73,7 +73,7 @@ impl ChannelShared {
     /// over.
     #[cold]
     fn wake_for_drain_check(&self) {
-        // Rejected by a loop that has ended: no drain is waiting.
+        // A loop that has ended rejects the command: no drain is waiting.
         let _ = self.send(LoopCommand::new(|_| ()));
     }
 }

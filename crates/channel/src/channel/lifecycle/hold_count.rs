@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 const WATCHED: u32 = 1 << 31;
 
-/// Increased and decreased by threads with a hold; checked by the loop alone.
+/// The count of holds. Threads that create or drop a hold change the count; only the loop checks it.
 pub(crate) struct HoldCount(AtomicU32);
 
 impl HoldCount {
@@ -31,7 +31,7 @@ impl HoldCount {
         Self(AtomicU32::new(0))
     }
 
-    /// Adds a hold. There is memory for fewer than 2³¹ of them, at a word each.
+    /// Adds a hold. The count has 31 bits: more holds would take 16 GiB, at a word each.
     pub(crate) fn add(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }

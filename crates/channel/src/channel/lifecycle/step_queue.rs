@@ -27,7 +27,7 @@ pub(crate) enum LifecycleStep {
     Closed,
     Inactive,
     Unregistered,
-    /// Sends a marker through offloaded handlers, behind the events above. The handlers are removed when it has passed.
+    /// Sends a marker through offloaded handlers, after the events above. The handlers are removed when it has passed.
     OffloadMarker,
     RemoveHandlers,
     /// Removes the channel from its loop.
@@ -51,7 +51,7 @@ impl LifecycleStep {
     ];
 }
 
-// Steps are looked up by number: one out of place would be taken for another.
+// Steps are looked up by number: a step at a wrong index would be taken for another step.
 const _: () = {
     let mut number = 0;
     while number < LifecycleStep::ALL.len() {
@@ -61,12 +61,12 @@ const _: () = {
     assert!(number == LifecycleStep::Gone as usize + 1);
 };
 
-/// Steps per round, before other channels run: a channel may be registered and deregistered forever. A
-/// life with one registration has at most ten steps.
+/// Steps per round, before other channels run: a channel may be registered and deregistered forever. A channel
+/// with one registration has at most ten steps in its life.
 const STEPS_PER_ROUND: usize = 16;
 
-/// The next steps, in order, with four bits each: room for sixteen, which is more than a life has. A channel
-/// that is registered and deregistered repeatedly in one call may need more; those go to an overflow queue.
+/// The next steps, in order, with four bits each: room for sixteen, more than a channel with one registration has.
+/// A channel that is registered and deregistered repeatedly in one call may need more: the overflow queue has the rest.
 #[derive(Default)]
 pub(in crate::channel) struct StepQueue(Cell<u64>);
 

@@ -32,7 +32,7 @@ pub(crate) struct ReadState {
     is_requested: Cell<bool>,
     /// A round has begun.
     in_round: Cell<bool>,
-    /// Why the transport is not reading although `is_on` is set.
+    /// The reasons why the transport is not reading although `is_on` is set.
     pause_reasons: Cell<PauseReasons>,
     sizer: ReadSizer,
 }
@@ -76,7 +76,7 @@ impl PauseReasons {
     }
 }
 
-/// How long reads pause after a read or accept failed for want of a resource (EMFILE, ENOMEM): as long as in
+/// The pause of reads after a read or accept failed for lack of a resource (EMFILE, ENOMEM): as long as in
 /// Netty.
 const READ_FAILURE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -211,7 +211,7 @@ impl ChannelCore {
     }
 
     fn on_read_complete(self: &Rc<Self>) {
-        // A round without a read is not the requested one. Reading stays on, so the end of such a round is
+        // A round without a read does not fulfil the request. Reading stays on, so the end of this round is
         // dispatched too.
         let changed = self.read_state.sizer.on_round(&self.options().receive_sizes);
         self.read_state.in_round.set(false);
@@ -249,7 +249,7 @@ impl ChannelCore {
         if self.read_state.pause_reasons.get().has(PauseReasons::FAILED) {
             return;
         }
-        // Rejected after the loop's last pass: nothing is read any more.
+        // A loop that has run its last pass rejects the timer: nothing is read any more.
         if let Ok(timer) = self.here.sender().send_at(until, resume) {
             self.pause(PauseReasons::FAILED);
             self.cold.get_or_create().read_pause_timer = Some(timer);

@@ -2,8 +2,8 @@
 //!
 //! Sizes move in steps: of 16 bytes below 512, by doubling above. A read that fills its buffer moves four steps
 //! up. Two rounds in a row that would have fitted the step below, with room to spare, move one step down.
-//! Without the room to spare, the next read would fill its buffer: that costs another read to see that there is
-//! no more, and moves up again.
+//! Without room to spare, the next read would fill its buffer: a full buffer needs another read to see that there
+//! is no more data, and moves up again.
 
 use std::cell::Cell;
 
@@ -57,7 +57,7 @@ impl Default for ReceiveSizes {
     }
 }
 
-/// Steps up after a full read.
+/// The number of steps up after a full read.
 const STEPS_UP: u32 = 4;
 
 /// Chooses the size of the next read from the sizes of recent ones.

@@ -31,7 +31,7 @@ impl TransportContext {
         &self.here
     }
 
-    /// Reports an event to the channel. To be called from the loop, never inside of a method of the transport.
+    /// Reports an event to the channel. Must be called from the loop, never inside of a method of the transport.
     pub fn event(&self, event: TransportEvent) {
         if let Some(core) = self.core.upgrade() {
             core.on_transport_event(event);

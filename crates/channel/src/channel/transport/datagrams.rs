@@ -23,7 +23,7 @@ use crate::pipeline::{Msg, TypeTag, Types};
 /// the peer, and datagrams without an address go there.
 ///
 /// - A datagram that cannot be sent, because it is too long or its peer is unreachable, fails its own write and
-///   no other. The fate of a sent datagram is unknown; if the kernel learns that a connected peer does not
+///   no other. Delivery of a sent datagram is not confirmed; if the kernel learns that a connected peer does not
 ///   listen (ECONNREFUSED), `on_error` is called and the channel stays open.
 /// - A read takes whole datagrams, up to the largest of the channel's
 ///   [`receive_sizes`](crate::ChannelOptions::receive_sizes): see [`Datagram::is_truncated`].

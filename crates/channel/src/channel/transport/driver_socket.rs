@@ -14,7 +14,7 @@ use crate::base::token::Token;
 use crate::channel::transport::TransportContext;
 use crate::driver::{Detach, Io, ReadPlan, SocketOption};
 
-/// The state of a socket; `U` is what the transport keeps before there is one.
+/// The state of a socket; `U` is the state that the transport keeps until the socket is opened.
 #[derive(Debug)]
 pub(super) enum DriverSocket<U> {
     /// There is no socket yet.

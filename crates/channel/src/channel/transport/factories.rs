@@ -1,4 +1,4 @@
-//! Factories: where transports get their sockets from, and bootstraps their transports.
+//! Factories: transports get sockets from a socket factory, bootstraps get transports from a transport factory.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! The interface between a channel and what moves its messages.
+//! The interface between a channel and the transport that moves its messages.
 //!
 //! A transport is the lower end of a channel: a stream over the loop's driver, a connection within the process,
 //! a test. It knows messages and bytes, but neither handlers nor pipelines.
@@ -14,8 +14,8 @@
 //!   dropped with it.
 //! - It reads only while it was told to, and starts with reading off. After every round of reads it reports
 //!   [`ReadComplete`](TransportEvent::ReadComplete).
-//! - After [`close`](Transport::close) it reports nothing but one [`Closed`](TransportEvent::Closed), if that
-//!   was `Pending`.
+//! - After [`close`](Transport::close) it reports nothing but one [`Closed`](TransportEvent::Closed), if `close`
+//!   returned `Pending`.
 
 mod context;
 pub(crate) mod datagrams;
@@ -56,14 +56,14 @@ pub trait Transport: Send + 'static {
     /// Returns the name of the transport, for errors: `"stream"`, `"local"`.
     fn name(&self) -> &'static str;
 
-    /// Returns the types of messages it reads.
+    /// Returns the types of messages that the transport reads.
     fn reads(&self) -> Types;
 
-    /// Returns the types of messages it writes.
+    /// Returns the types of messages that the transport writes.
     fn accepts(&self) -> Types;
 
-    /// True if it writes a stream of bytes. It finds them in [`Outbound::bytes`], files in [`Outbound::file`]
-    /// and ancillary messages in [`Outbound::ancillary`], if it accepts those. Otherwise it writes message by
+    /// True if the transport writes a stream: bytes from [`Outbound::bytes`], files from [`Outbound::file`] and, if
+    /// the transport accepts them, ancillary messages from [`Outbound::ancillary`]. Otherwise it writes message by
     /// message.
     fn writes_stream(&self) -> bool;
 
@@ -174,8 +174,8 @@ pub trait Transport: Send + 'static {
         None
     }
 
-    /// Writes as much as possible now, and removes it from the buffer, which is not empty. After `Full` or
-    /// `Pending` the channel writes nothing until [`Wrote`](TransportEvent::Wrote). A `Pending` write ends
+    /// Writes as much of the buffer as possible now, and removes the written part. The buffer is not empty. After
+    /// `Full` or `Pending` the channel writes nothing until [`Wrote`](TransportEvent::Wrote). A `Pending` write ends
     /// without the peer reading; a close waits for it.
     ///
     /// # Errors
@@ -203,12 +203,12 @@ pub trait Transport: Send + 'static {
     /// Closes the transport.
     fn close(&mut self, context: &TransportContext) -> Detach;
 
-    /// Returns the address it is bound to.
+    /// Returns the address that the transport is bound to.
     fn local_address(&self) -> Option<Address> {
         None
     }
 
-    /// Returns the address it is connected to.
+    /// Returns the address that the transport is connected to.
     fn peer_address(&self) -> Option<Address> {
         None
     }
@@ -222,12 +222,12 @@ pub trait Transport: Send + 'static {
         Err(unsupported(self.name(), "tell who its peer is"))
     }
 
-    /// Takes a message that no handler took; a transport made for tests keeps it. Any other returns it.
+    /// Handles a message that no handler took. A transport for tests keeps the message; any other returns it.
     fn unhandled(&mut self, msg: Msg) -> Option<Msg> {
         Some(msg)
     }
 
-    /// Takes an error that no handler took; a transport made for tests keeps it. Any other returns it.
+    /// Handles an error that no handler took. A transport for tests keeps the error; any other returns it.
     fn unhandled_error(&mut self, error: Error) -> Option<Error> {
         Some(error)
     }
@@ -254,10 +254,10 @@ pub enum DetachOutcome {
 pub enum ConnectProgress {
     /// Connected.
     Done,
-    /// Connected or failed later, which is reported by an event.
+    /// The connect is in progress; an event reports its success or failure later.
     Pending,
-    /// The peer's backlog is full, and no event tells when there is room (EAGAIN of a Unix socket). To be
-    /// repeated.
+    /// The peer's backlog is full, and no event tells when there is room (EAGAIN of a Unix socket). The channel
+    /// repeats the connect after a pause.
     Later,
 }
 
@@ -277,7 +277,7 @@ pub enum TransportEvent {
     /// The peer has finished sending, noticed while reading is off: data that it sent before may be unread.
     /// Reported at most once per registration, and never after `Eof`.
     PeerFinished,
-    /// A read or accept failed; a later one may not. Reads pause.
+    /// A read or accept failed, but a later one may succeed. Reads pause.
     ReadFailed(Error),
     /// An error that leaves the transport usable: a datagram was not received, or a sent one did not arrive.
     Notice(Error),

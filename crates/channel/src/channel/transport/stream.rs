@@ -21,7 +21,7 @@ use crate::driver::{Detach, Io, IoEvent, ReadPlan, Role, SocketOption, Submit};
 use crate::payload::{AncillaryMessage, Credentials};
 use crate::pipeline::{Msg, TypeTag, Types};
 
-/// The kind of sockets that came connected, of which nothing else is known.
+/// The kind of sockets that were connected elsewhere: nothing else is known about them.
 static CONNECTED_SOCKET: SocketKind = SocketKind::new("stream");
 
 /// A stream of bytes over the driver of the loop: a connected socket, or one to be connected.
@@ -42,7 +42,7 @@ struct EarlySettings {
     options: Vec<SocketOption>,
 }
 
-/// How a stream gets its socket: each attempt to connect has one of its own.
+/// The state of a stream without a connected socket. Each attempt to connect opens a new socket.
 #[derive(Debug)]
 enum DialState {
     Idle(Arc<dyn SocketFactory>),
@@ -232,7 +232,7 @@ impl Transport for Stream {
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
-            // For a transport that wraps this one and returns no token.
+            // Reached only if another transport wraps this stream and returns no token.
             context.event_loop().write(token, outbound.bytes())
         } else if let Some(file) = outbound.file() {
             context.event_loop().send_file(token, file)

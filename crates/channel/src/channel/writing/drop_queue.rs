@@ -2,7 +2,7 @@
 //!
 //! The destructor of a message is user code: `Bytes` may have an owner, which may write to the same channel
 //! when it is dropped. The outbound buffer is borrowed while the transport writes. So the buffer moves written
-//! messages here, and the channel drops them when nothing is borrowed. Mostly that is one chunk of bytes, which
+//! messages here, and the channel drops them when nothing is borrowed. Usually only one chunk was written, which
 //! stays in its queue until then ([`OutQueue::take_written_chunk`](crate::driver::OutQueue)); all others are here.
 
 use std::collections::VecDeque;

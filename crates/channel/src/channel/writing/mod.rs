@@ -25,7 +25,7 @@ use crate::event_loop::command::LoopCommand;
 use crate::payload::AncillaryMessage;
 use crate::pipeline::{Completion, Msg, Types};
 
-/// Partial writes per flush. After that other channels run before the rest is written.
+/// The maximum number of partial writes per flush. After these, other channels run before the rest is written.
 const WRITE_SPINS: usize = 16;
 
 /// The readiness of the transport for a write.

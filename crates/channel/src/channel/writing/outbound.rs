@@ -27,7 +27,7 @@ use crate::driver::OutQueue;
 use crate::payload::{AncillaryMessage, FileRegion};
 use crate::pipeline::{Completion, Message, Msg};
 
-/// The outbound buffer of a channel. A transport sees what was flushed: bytes if it writes a stream, messages
+/// The outbound buffer of a channel. A transport sees only flushed data: bytes if it writes a stream, messages
 /// if it writes messages.
 #[derive(Default)]
 pub struct Outbound {
@@ -101,8 +101,8 @@ impl Outbound {
         }
     }
 
-    /// Returns the ancillary message that is next in a stream, if no bytes are before it. File descriptors go
-    /// with its first byte, and are no longer there once some of its bytes were written.
+    /// Returns the ancillary message that is next in a stream, if no bytes are before it. File descriptors are sent
+    /// with the first byte of the message, and then removed from it.
     #[must_use]
     pub fn ancillary(&self) -> Option<&AncillaryMessage> {
         match self.pending.as_ref()?.parts.next(&self.bytes)? {
@@ -285,7 +285,7 @@ impl Outbound {
     }
 
     /// Flushes like [`flush`](Self::flush), if the buffer holds nothing but bytes without completions. Returns
-    /// true if nothing was flushed by this.
+    /// true if it flushed nothing, or no flushed bytes are in the buffer.
     #[inline]
     pub(crate) fn flush_bytes_only(&mut self) -> bool {
         if self.pending.is_none() {
@@ -339,7 +339,7 @@ impl Outbound {
         cancelled
     }
 
-    /// Appends a part of the stream again.
+    /// Appends a part of the stream that was taken out of this buffer.
     fn append_again(&mut self, part: Msg) {
         match part.into_bytes() {
             Ok(bytes) => self.append(bytes),
@@ -384,7 +384,7 @@ impl Outbound {
         self.bytes.take_single_chunk()
     }
 
-    /// Returns true if anything was removed since the last call. To be called before
+    /// Returns true if anything was removed since the last call. Must be called before
     /// [`take_removed`](Self::take_removed).
     #[inline]
     pub(crate) fn take_has_progress(&mut self) -> bool {

@@ -1,8 +1,8 @@
 //! Completions of pending writes: what an outbound buffer keeps beside its bytes, once it has to.
 //!
 //! ```text
-//!   entries      [ a: completion ] [ b, c: none ] [ d: completion ]   flushed_run   held_run
-//!                ◄────── flushed ────────────────►                    no completions behind the entries
+//!   entries      [ a: completion ] [ b, c: none ] [ d: completion ]   flushed_run   unflushed_run
+//!                ◄────── flushed ────────────────►                    no completions after the entries
 //! ```
 
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use crate::pipeline::{Completion, Message, Msg};
 /// The completions of a channel's writes, in order; and the parts of a stream that are not bytes.
 #[derive(Default)]
 pub(super) struct PendingWrites {
-    /// The files and ancillary messages of a stream, and the bytes behind them.
+    /// The files and ancillary messages of a stream, and the bytes after them.
     pub(super) parts: StreamPieces,
     /// Written bytes minus removed pending bytes, for files and file descriptors. Wraps if it is negative.
     pub(super) surplus: usize,
@@ -31,14 +31,14 @@ pub(super) struct PendingWrites {
     pub(super) entries: VecDeque<PendingWriteEntry>,
     /// The number of flushed entries.
     pub(super) flushed: usize,
-    /// Behind all entries: flushed writes, then unflushed ones, all without completions.
+    /// The writes after all entries, which have no completions: first the flushed, then the unflushed writes.
     pub(super) flushed_run: WriteRun,
     pub(super) unflushed_run: WriteRun,
     /// True if an unflushed write has a completion, and so may have been cancelled.
     pub(super) has_awaited: bool,
     /// True if something was removed, even with a pending size of zero.
     pub(super) has_progress: bool,
-    /// Results of writes that are done or failed, to be run.
+    /// The completions of writes that are done or failed, with their results. They wait to be called.
     pub(super) completions: CompletionResults,
 }
 

@@ -30,7 +30,7 @@ pub(super) struct StreamPieces {
 struct PieceAndBytes {
     /// A piece that is not empty.
     piece: StreamPiece,
-    /// The bytes behind the piece.
+    /// The bytes after the piece.
     bytes: OutQueue,
 }
 
@@ -128,15 +128,15 @@ impl StreamPieces {
         }
     }
 
-    /// Flushes all pieces, and the bytes behind them.
+    /// Flushes all pieces, and the bytes after them.
     pub(super) fn flush(&mut self) {
-        // The bytes behind a piece that was flushed before may be unflushed.
+        // The bytes after a piece that was flushed before may be unflushed.
         let from = self.flushed.saturating_sub(1);
         self.parts.range_mut(from..).for_each(|part| part.bytes.flush());
         self.flushed = self.parts.len();
     }
 
-    /// Removes and returns what is unflushed; it stays unflushed there.
+    /// Removes and returns the unflushed bytes and pieces, which stay unflushed.
     pub(super) fn split_unflushed(&mut self, front: &mut OutQueue) -> (OutQueue, StreamPieces) {
         let parts = self.parts.split_off(self.flushed);
         // Nothing is unflushed before a flushed piece.
@@ -151,7 +151,7 @@ impl StreamPieces {
         front.into_chunks().map(Msg::from).chain(parts)
     }
 
-    /// Removes `n` written bytes, and moves what was written whole to `drop_queue`. Returns the pending bytes
+    /// Removes `n` written bytes, and moves fully written chunks and pieces to `drop_queue`. Returns the pending bytes
     /// that this has freed.
     ///
     /// # Panics

@@ -12,7 +12,7 @@
 //! the writability afterwards. It may never see bytes that are still on their way above the mark, because a
 //! handler may shrink or drop what arrives. So a thread that finds no room sets WATCHED and checks again, with
 //! the count that its read-modify-write replaced. If there is still no room because something is on its way,
-//! then the arrival comes later in the modification order of the word, and the loop, which checks the bit after
+//! then the arrival is later in the modification order of the word, and the loop, which checks the bit after
 //! each arrival, finds it and announces the writability. If nothing is on its way any more, the second check
 //! returns true.
 
@@ -26,7 +26,7 @@ const WATCHED: usize = 1 << (usize::BITS - 1);
 /// The largest count. A message may claim a larger size; the excess is not counted.
 const MAX_BYTES: usize = WATCHED - 1;
 
-/// Increased by the thread that submits a write, decreased on arrival or when the write is given up. Any thread
+/// The count grows when a thread submits a write, and shrinks on arrival or when the write is given up. Any thread
 /// may set WATCHED; the loop clears it.
 pub(crate) struct SubmittedBytes(AtomicUsize);
 

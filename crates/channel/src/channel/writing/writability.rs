@@ -35,7 +35,7 @@ impl Default for Writability {
 }
 
 impl Writability {
-    /// Returns true if the writability is to be announced: it differs from the last announcement, or differed
+    /// Returns true if the writability must be announced: it differs from the last announcement, or differed
     /// for a while and is true again. Without the second case, a handler that stopped writing meanwhile would
     /// never continue.
     pub(in crate::channel) fn take_announcement(&self) -> bool {
@@ -144,14 +144,14 @@ impl ChannelCore {
         self.pause_or_resume_reads();
     }
 
-    /// Publishes the writability to other threads. A channel whose output is shut down is never writable, so
-    /// that loops that write while it is writable end.
+    /// Publishes the writability to other threads. A channel whose output is shut down is never writable: code that
+    /// loops while the channel is writable, and writes, must terminate.
     pub(in crate::channel) fn publish_writable(&self) {
         self.shared.set_writable(self.writability.is_writable.get() && !self.is_output_over());
     }
 
-    /// Returns the writability. After a `false` it is announced when the channel is writable again, even if
-    /// only bytes on their way from other threads are in the way.
+    /// Returns the writability. After a `false`, the loop announces when the channel is writable again, even if only
+    /// bytes that other threads have submitted made the channel unwritable.
     pub(crate) fn is_writable(self: &Rc<Self>) -> bool {
         self.check_high_mark();
         self.lifecycle.get().is_open()
