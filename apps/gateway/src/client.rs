@@ -21,7 +21,7 @@ pub struct Client {
 #[derive(Clone, Copy, Debug)]
 pub struct OutboxReady;
 
-/// User event for the client's loop: the client reads too slowly, and its channel is to be closed.
+/// User event for the client's loop: the client reads too slowly, and its channel must be closed.
 #[derive(Clone, Copy, Debug)]
 pub struct DisconnectSlowClient;
 

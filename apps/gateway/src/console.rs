@@ -2,7 +2,7 @@
 //!
 //! The reader of the output may have gone (`| head -1`) or pause (a pager), or the disk may be full: the gateway
 //! keeps serving. Therefore a separate thread prints. Output that it cannot write is dropped; only the end of the
-//! program waits for it, for at most [`FLUSH_TIMEOUT`].
+//! program waits for queued output, for at most [`FLUSH_TIMEOUT`].
 
 use std::io::{self, Write};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};

@@ -1,7 +1,7 @@
 //! Counts the commands in progress, so that the gateway can end without losing a line.
 //!
 //! A session enters the gate before it executes a command, and leaves it when the line is in the outbox of every
-//! receiver and its sender has been answered. A closed gate refuses entry. Once it is closed and idle, outboxes
+//! receiver and its sender has been answered. A closed gate refuses entry. Once the gate is closed and idle, outboxes
 //! only become shorter.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -163,7 +163,7 @@ impl Gateway {
         self.state.registry.client_counts()
     }
 
-    /// Returns how many lines were received, delivered and missed so far.
+    /// Returns the numbers of lines received, delivered and missed so far.
     #[must_use]
     pub fn lines(&self) -> LineCounts {
         self.state.traffic.lines()
@@ -179,7 +179,7 @@ impl Gateway {
     /// An event loop has died.
     pub fn drain(&self) -> Result<Drained, Error> {
         self.state.gate.close();
-        // Short, because commands never block. The deadline bounds it in any case.
+        // A short wait, because commands never block. The deadline bounds the wait in any case.
         let _ = self.state.gate.wait_until_idle(self.drain);
         let options = DrainOptions::within(self.drain).shutdown(Duration::ZERO, SHUTDOWN_LIMIT);
         let drained = self.loops.drain(options.map_err(Error::new)?).join()?;

@@ -47,7 +47,7 @@ pub enum ClientCommand<'a> {
     },
     /// Ask for a `PONG`.
     Ping,
-    /// The reply to the gateway's `PING`. Any other line is as good.
+    /// The reply to the gateway's `PING`. Any other line also counts as a reply.
     Pong,
     /// List the commands.
     Help,
@@ -103,7 +103,7 @@ impl<'a> ClientCommand<'a> {
     }
 }
 
-/// Splits a line after its first word; drops the blanks between.
+/// Splits a line into its first word and the rest, without the blanks in between.
 fn split_word(line: &str) -> (&str, &str) {
     match line.split_once([' ', '\t']) {
         Some((word, rest)) => (word, rest.trim_ascii_start()),
@@ -189,7 +189,7 @@ pub enum ParseError {
         /// The name of the argument.
         what: &'static str,
     },
-    /// The line goes on after the last argument.
+    /// The line continues after the last argument.
     #[error("unexpected \"{more}\"; expected: {usage}")]
     ExtraInput {
         /// The syntax of the command.

@@ -1,4 +1,4 @@
-//! A table of what the event loops do (O01).
+//! A table of event loop statistics (O01).
 //!
 //! ```text
 //! 2 clients, 2 users, 1 topic; 120 lines/s in, 240 out, 0 missed
@@ -96,7 +96,7 @@ impl LoopSnapshot {
     }
 }
 
-/// Formats the difference of two snapshots, taken `elapsed` elapsed: a heading, a line of titles, a line for each loop.
+/// Formats the difference of two snapshots, taken `elapsed` apart: a heading, a line of titles, a line for each loop.
 #[must_use]
 pub fn table(before: &GatewaySnapshot, now: &GatewaySnapshot, elapsed: Duration) -> String {
     let rate = |before: u64, now: u64| per_second(now.saturating_sub(before), elapsed);

@@ -74,7 +74,7 @@ fn a_disconnected_client_is_unregistered() {
     ann.ask("SUB news", "OK");
     drop(ann);
     let mut bob = Client::connect(gateway.address);
-    // The name becomes free when the gateway has read EOF; no reply says so.
+    // The name becomes free when the gateway has read EOF; no reply reports that.
     loop {
         bob.say("USER ann");
         if bob.hear().as_deref() == Some("OK hello ann") {

@@ -51,7 +51,7 @@ fn a_second_signal_ends_the_gateway_at_once() {
     let mut slow = Client::named(gateway.address, "slow");
     slow.ask("SUB news", "OK");
     let mut speaker = Client::named(gateway.address, "speaker");
-    // Until neither the outbox nor the kernel's socket buffer has room: the drain cannot complete.
+    // Fills the outbox and the kernel's socket buffer, so that the drain cannot complete.
     let line = format!("PUB news {}", "x".repeat(900));
     loop {
         speaker.say(&line);

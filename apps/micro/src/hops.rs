@@ -87,7 +87,7 @@ pub(crate) struct GeneratorTransport {
 }
 
 impl GeneratorTransport {
-    /// The number of messages to generate.
+    /// Creates a transport that generates `left` messages.
     pub(crate) fn new(left: u64) -> Self {
         Self { left, read: false }
     }

@@ -1,4 +1,4 @@
-//! The cost of timers: a million pending at once, and one cancelled for each one scheduled.
+//! The cost of timers: a million pending at once, and a cancel for each scheduled timer.
 
 use std::time::Duration;
 

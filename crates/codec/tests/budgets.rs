@@ -20,7 +20,7 @@ use counting_allocator::allocations_in;
 
 const ROUNDS: u64 = 200;
 
-/// Lines in one read.
+/// The number of lines in one read.
 const LINES: u64 = 25;
 
 /// Returns the allocations of all rounds beyond those of an empty round, after every buffer has grown to its size.
@@ -143,7 +143,7 @@ fn c15_lines_are_encoded_without_an_allocation_each() {
     assert_eq!(written, 0, "for {ROUNDS} lines");
 }
 
-/// Reads a block of lines as a block of frames: the length field `h` is 104, less 91 are 13: the rest of the line.
+/// Reads a block of lines as a block of frames: the length field is `h`, 104. Minus 91 gives 13, the rest of the line.
 fn frames_of_lines() -> LengthField {
     LengthField::new(1).adjustment(-91).strip(0)
 }

@@ -75,7 +75,7 @@ fn json(stream: &str, limit: usize, depth: usize) -> Vec<Option<Bytes>> {
                     ']' => open.pop() != Some('['),
                     _ if open.is_empty() => true,
                     '"' => {
-                        // To the end of the string.
+                        // Skips to the end of the string.
                         while let Some((_, c)) = chars.next() {
                             if c == '\\' {
                                 chars.next();

@@ -93,7 +93,7 @@ impl ModelReader<'_> {
             b'#' if line == "t" || line == "f" => RespValue::Boolean(line == "t"),
             b',' => match line.as_str() {
                 "inf" | "+inf" | "-inf" => RespValue::Double(line.parse().unwrap()),
-                // A text in its place: NaN does not equal itself.
+                // Replaced by a text, because NaN does not equal itself.
                 "nan" | "-nan" => RespValue::simple("nan"),
                 _ if line.chars().any(|c| c.is_alphabetic() && !"eE".contains(c)) => {
                     return Err(NoValue::Invalid);

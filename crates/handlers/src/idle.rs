@@ -9,7 +9,7 @@
 //!                         └ the last activity
 //! ```
 //!
-//! 1. There is one timer per limit. Activity does not touch the timer, it only records its time. The timer compares
+//! 1. There is one timer per limit. Activity does not touch the timer, but only records its time. The timer compares
 //!    that time when it fires and is set again for the rest. A read or a write therefore costs one clock read and no
 //!    timer operation, and the event is neither early nor late.
 //! 2. A read round counts from its end; a channel is not idle during a round.
@@ -27,8 +27,8 @@ use waterwheel_executor::{Error, Nanos};
 /// neither for a while. See the [crate's page](crate) for an example.
 ///
 /// *Read* means a message that reaches this handler. Next to the transport every byte counts; after a decoder only whole
-/// messages do, and a peer that sends a byte now and then is idle. *Written* means accepted by the transport, at
-/// whatever position this handler is.
+/// messages do, and a peer that sends a byte now and then is idle. *Written* means accepted by the transport,
+/// wherever this handler is in the pipeline.
 ///
 /// A clone has the same limits and fresh state: build one handler when the program starts and add a clone to each
 /// channel.
@@ -45,7 +45,7 @@ pub struct IdleHandler {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct IdleLimits {
-    /// Indexed by [`IdleKind`].
+    /// The limits, indexed by [`IdleKind`].
     after: [Option<Duration>; 3],
     closes: [bool; 3],
 }
@@ -180,7 +180,7 @@ impl Handler for IdleHandler {
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        // A round without a message for this handler does not count, such as half a message kept by a decoder.
+        // A round without a message for this handler does not count, as when a decoder has kept half a message.
         if self.is_reading {
             self.is_reading = false;
             self.last_read = ctx.now();

@@ -12,8 +12,8 @@ use waterwheel_channel::{Address, UnixAddress};
 
 use crate::sys;
 
-/// The length of `sun_path`. A path may use all of it, without a terminating NUL; an abstract name has one byte
-/// less.
+/// The length of `sun_path`. A path may fill `sun_path` without a terminating NUL; an abstract name has one
+/// byte less.
 const SUN_PATH_LEN: usize = size_of::<libc::sockaddr_un>() - PATH_OFFSET;
 const PATH_OFFSET: usize = offset_of!(libc::sockaddr_un, sun_path);
 
@@ -32,7 +32,7 @@ fn unix_to_kernel(address: &UnixAddress) -> io::Result<SocketAddrUnix> {
     let (kernel, limit) = match address {
         UnixAddress::Path(path) => {
             let bytes = path.as_os_str().as_bytes();
-            // The kernel would take an empty path or a leading NUL for an abstract name, and any other NUL for the
+            // The kernel would read an empty path or a leading NUL as an abstract name, and any other NUL as the
             // end of the path.
             if bytes.is_empty() || bytes.contains(&0) {
                 let what =

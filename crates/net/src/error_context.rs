@@ -4,7 +4,7 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// An error of the kernel and the operation it has prevented. The errno is found through `source`.
+/// A kernel error with a description of the failed operation. `source` returns the error with the errno.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}")]
 struct ErrorContext {
@@ -12,12 +12,12 @@ struct ErrorContext {
     source: io::Error,
 }
 
-/// Adds a description of the failed operation to an error; its kind stays the same.
+/// Adds a description of the failed operation to an error; the error kind stays the same.
 pub(crate) fn context(what: impl Into<String>) -> impl FnOnce(io::Error) -> io::Error {
     move |source| io::Error::new(source.kind(), ErrorContext { what: what.into(), source })
 }
 
-/// Returns the errno of an error, also below a context.
+/// Returns the errno of an error, also if a context wraps the error.
 pub(crate) fn errno(error: &io::Error) -> Option<Errno> {
     let within = || {
         let context = error.get_ref()?.downcast_ref::<ErrorContext>()?;

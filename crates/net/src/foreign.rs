@@ -72,7 +72,7 @@ pub fn foreign<T: ForeignSource>(source: T) -> Foreign<T> {
     Foreign::new(source.clone(), foreign_io(source))
 }
 
-/// A foreign source and its descriptor, as they cross the driver trait. `as_fd` is user code and must not run
+/// A foreign source and its descriptor, as passed to a driver. `as_fd` is user code and must not run
 /// while the driver is busy, so the descriptor is stored.
 pub(crate) struct ForeignFd {
     source: Arc<dyn ForeignSource>,

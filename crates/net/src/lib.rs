@@ -22,10 +22,10 @@
 //! | a thread per channel | a group of [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel) with [`Blocking`] |
 //! | a socket that exists already | [`existing_listener`], [`existing_stream`]; [`Inherited`] for systemd socket activation |
 //!
-//! Each of them runs over any of these drivers. [`Terminate`] ties SIGTERM and SIGINT to a drain of the
+//! Each transport runs over any of these drivers. [`Terminate`] ties SIGTERM and SIGINT to a drain of the
 //! process's loops.
 //!
-//! Sockets and descriptors cross the driver trait as an opaque [`Io`](waterwheel_channel::driver::Io): a
+//! Sockets and descriptors are passed to a driver as an opaque [`Io`](waterwheel_channel::driver::Io): a
 //! [`Socket`], a [`DatagramSocket`], or any [`ForeignSource`] by way of [`foreign_io`].
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! Host name resolution by the system, on threads of its own.
+//! Host name resolution by the system (`getaddrinfo`), on separate threads.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -17,14 +17,14 @@ use crate::error_context::context;
 const MAX_THREADS: usize = 4;
 
 /// Resolves host names as the system is configured to: `/etc/hosts`, DNS and so on. `getaddrinfo` blocks, so it
-/// runs on up to four threads that are started on demand. They share one queue: no name waits behind one that
-/// is not answered while a thread is idle.
+/// runs on up to four threads that are started on demand. The threads share one queue: no name waits for
+/// a slow lookup while a thread is idle.
 pub struct SystemResolver {
     queue: Arc<LookupQueue>,
 }
 
 /// Lookups that wait for a thread. Callers and threads access the state under the lock; no lookup runs, no
-/// promise is completed and no thread is started while it is held.
+/// promise is completed and no thread is started while the lock is held.
 #[derive(Default)]
 struct LookupQueue {
     state: Mutex<LookupState>,
@@ -54,7 +54,7 @@ impl SystemResolver {
         Self { queue: Arc::default() }
     }
 
-    /// Queues a lookup: an idle thread or a new one takes it, or the first thread that becomes idle.
+    /// Queues a lookup for an idle thread, for a new thread, or for the first thread that becomes idle.
     fn enqueue(&self, lookup: Lookup) {
         let mut state = self.queue.lock();
         state.pending.push_back(lookup);

@@ -5,9 +5,9 @@
 //!   second signal ──► armed already: exits inside the signal handler
 //! ```
 //!
-//! The second signal works without a loop that turns and without a new thread. For the first signal a thread
-//! sleeps in read(2). The descriptor could be registered with a loop instead; but then a loop that hangs, or
-//! does not exist yet, would have to report that the process is to end.
+//! The second signal needs neither a running loop nor a thread. For the first signal a thread
+//! sleeps in read(2). A loop does not watch the descriptor, because a loop that hangs, or that does not exist
+//! yet, could not report the signal.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -24,9 +24,9 @@ use waterwheel_executor::{GlobalExecutor, Promise, SharedFuture};
 
 /// Reports the request to end the process: SIGTERM, as supervisors send it, or SIGINT, as Ctrl-C does.
 ///
-/// Once a `Terminate` exists, the first of these signals no longer ends the process, and the second ends it at
-/// once, whatever it is doing: with the exit status that shells give to such an end (143, 130), or with a given
-/// one. This lasts as long as the process, even after the `Terminate` is dropped. There may be several: each
+/// Once a `Terminate` exists, the first of these signals no longer ends the process, and the second ends the process at
+/// once, whatever the process is doing: with the exit status that shells report for the signal (143, 130), or
+/// with a given status. Dropping the `Terminate` does not uninstall the handlers. Of several `Terminate`s each
 /// reports the first signal.
 ///
 /// ```
@@ -105,7 +105,7 @@ impl Terminate {
     }
 
     fn install(status: impl Fn(TerminationSignal) -> i32) -> io::Result<Self> {
-        // Everything that may fail comes before the first handler: a handler cannot be uninstalled, since a signal
+        // The sockets and the thread are created before any handler: a handler cannot be uninstalled, since a signal
         // without handlers would be ignored from then on.
         let (read, write) = UnixStream::pair()?;
         let writes = [write.try_clone()?, write];
@@ -135,7 +135,7 @@ impl Terminate {
         self.first_signal.clone()
     }
 
-    /// Calls `f` with the first signal, on the global executor; at once if the signal has come already.
+    /// Calls `f` with the first signal, on the global executor; at once if the signal has already arrived.
     pub fn on_first_signal(&self, f: impl FnOnce(TerminationSignal) + Send + 'static) {
         self.first_signal.add_listener(move |asked| {
             if let Ok(signal) = asked {
@@ -146,7 +146,7 @@ impl Terminate {
 
     /// Drains this group at the first signal. Until then the group stays alive, even without another handle.
     ///
-    /// Of two groups, pass first the one that accepts for the other.
+    /// With separate acceptor and worker groups, drain the acceptor group first.
     pub fn drain(&self, group: &EventLoopGroup, options: DrainOptions) {
         let group = group.clone();
         self.on_first_signal(move |_| drop(group.drain(options)));

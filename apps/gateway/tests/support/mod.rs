@@ -166,8 +166,8 @@ impl Process {
         Self::start_from(command, args)
     }
 
-    /// Starts a gateway with this for its standard output, and asks the kernel where it listens: the gateway
-    /// itself has nowhere to say so.
+    /// Starts a gateway with this standard output. The address comes from the kernel, because
+    /// the output may be unwritable.
     pub(crate) fn start_into(stdout: impl Into<Stdio>, args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
         command.args(["--port", "0"]).args(args).stdin(Stdio::null()).stdout(stdout.into());

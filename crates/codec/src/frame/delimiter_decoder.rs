@@ -1,7 +1,7 @@
 //! Decodes frames that end with a delimiter (K02).
 //!
 //! 1. No byte is scanned twice, except the last few of the previous read, which may begin a delimiter.
-//! 2. A frame beyond the limit is discarded as it arrives, except for those few bytes. It is one error, and the next
+//! 2. A frame beyond the limit is discarded as it arrives, except for those few bytes. One error is fired, and the next
 //!    frame is decoded normally.
 
 use std::mem;
@@ -38,9 +38,9 @@ pub struct DelimiterDecoder {
     keep: bool,
     fail_fast: bool,
     give_unfinished: bool,
-    /// Bytes at the front in which no delimiter ends.
+    /// The number of bytes at the front of the buffer in which no delimiter ends.
     searched: usize,
-    /// Discarded bytes of a frame that is too long; `None` otherwise.
+    /// The number of discarded bytes of a frame that is too long; `None` otherwise.
     discarded: Option<u64>,
 }
 
@@ -96,7 +96,7 @@ impl DelimiterDecoder {
     #[cold]
     fn end_too_long(&mut self, length: usize) -> Result<Option<Bytes>, FrameError> {
         match self.discarded.take() {
-            Some(_) if self.fail_fast => Ok(None), // It was told.
+            Some(_) if self.fail_fast => Ok(None), // Already reported.
             gone => Err(self.too_long(gone.unwrap_or(0).saturating_add(length as u64))),
         }
     }
@@ -122,7 +122,7 @@ impl Decoder for DelimiterDecoder {
 
     fn decode_last(&mut self, buf: &mut Bytes) -> Result<Option<Bytes>, Error> {
         let frame = self.decode(buf)?;
-        // After an error was reported before the end of a frame, complete frames may follow.
+        // If an error was reported before the end of its frame, complete frames may follow.
         if frame.is_some() || self.search.find(buf, self.searched).is_some() {
             return Ok(frame);
         }

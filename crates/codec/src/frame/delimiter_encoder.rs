@@ -69,7 +69,7 @@ impl DelimiterEncoder {
             Some(DelimiterMatch { end, .. }) => {
                 Err(FrameError::EmbeddedDelimiter { at: tail + end, length })
             }
-            None => Ok(()), // The delimiter is one of those that are found.
+            None => Ok(()), // Unreachable: the search finds the delimiter.
         }
     }
 }

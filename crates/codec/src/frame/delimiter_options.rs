@@ -1,6 +1,6 @@
 //! Options of frames that end with a delimiter (K02).
 //!
-//! A frame ends where the first delimiter ends. If several end at the same byte, such as `\r\n` and `\n`, the longest one
+//! A frame ends where the first delimiter ends. If several end at one byte, such as `\r\n` and `\n`, the longest
 //! counts. The decision is final when that byte has arrived, however the stream is split.
 
 use memchr::{memchr, memchr2, memchr3};
@@ -26,7 +26,7 @@ use crate::frame::length_field::DEFAULT_MAX_FRAME;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delimiters {
-    /// In the given order. The encoder writes the first.
+    /// The delimiters in the given order. The encoder writes the first.
     delimiters: Vec<Vec<u8>>,
     pub(crate) max_frame: usize,
     pub(crate) keep: bool,
@@ -63,7 +63,7 @@ impl Delimiters {
         self
     }
 
-    /// Reports a frame that is too long as soon as it exceeds the limit, without its length. Default: at its end.
+    /// Reports a frame that is too long as soon as it exceeds the limit, without its length. Default: at the delimiter.
     #[must_use]
     pub fn fail_fast(mut self) -> Self {
         self.fail_fast = true;
@@ -115,7 +115,7 @@ impl Delimiters {
 /// Finds delimiters by their last bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct DelimiterSearch {
-    /// Longest first.
+    /// The delimiters, longest first.
     delimiters: Vec<Vec<u8>>,
     /// The last bytes of the delimiters, without duplicates.
     last_bytes: Vec<u8>,

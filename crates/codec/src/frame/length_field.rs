@@ -102,7 +102,7 @@ impl LengthField {
         self
     }
 
-    /// Reports a frame that is too long at its end. Default: as soon as its length is known.
+    /// Reports an oversized frame when its last byte has arrived. Default: as soon as its length is known.
     #[must_use]
     pub const fn fail_late(mut self) -> Self {
         self.fail_late = true;
@@ -202,7 +202,7 @@ pub enum InvalidLengthField {
     /// The width of the field is not supported.
     #[error("length field: a width of {width} bytes; 1, 2, 3, 4 or 8 are supported")]
     Width {
-        /// The number.
+        /// The unsupported width.
         width: usize,
     },
     /// The header alone exceeds the maximum length of a frame.

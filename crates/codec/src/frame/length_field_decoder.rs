@@ -1,9 +1,9 @@
 //! Decodes frames with a length field (K01).
 //!
 //! 1. A frame is a slice of the read buffer: no copy and no allocation.
-//! 2. A frame beyond the limit is skipped as it arrives. It is one error, and the next frame is decoded normally.
+//! 2. A frame beyond the limit is skipped as it arrives. One error is reported, and the next frame is decoded normally.
 //! 3. An impossible length (a frame that would end inside its own header, or beyond 64 bits) hides the start of the next
-//!    frame: it is an error, and decoding ends.
+//!    frame: the decoder reports an error, and decoding ends.
 
 use bytes::{Buf, Bytes};
 use waterwheel_channel::Decoder;
@@ -23,7 +23,7 @@ use crate::frame::length_field::LengthField;
 /// DecoderVerifier::new(move || decoder.clone())
 ///     .gives(b"T\0\x02Fhi", ["T\0\x02Fhi".into()])
 ///     .fails(b"T\0\x0dF", LengthFieldError::TooLong { length: 17, limit: 16 })
-///     .gives(b"of 13 bytes..", []) // It was told of; the rest of it is skipped.
+///     .gives(b"of 13 bytes..", []) // Reported above; the rest is skipped.
 ///     .gives(b"T\0\0F", ["T\0\0F".into()])
 ///     .verify();
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -33,9 +33,9 @@ pub struct LengthFieldDecoder {
     shape: LengthField,
     header: usize,
     strip: usize,
-    /// Unused bits of an eight-byte load of the field.
+    /// The number of bits of an eight-byte load that are not part of the field.
     others: u32,
-    /// Added to the field's value gives the length of the frame, modulo 2⁶⁴.
+    /// The length of a frame minus the value of its field, modulo 2⁶⁴.
     addend: u64,
     /// The smallest valid field value, and the width of the range of valid values above it.
     least: u64,
@@ -76,8 +76,8 @@ impl LengthFieldDecoder {
         }
     }
 
-    /// Fast path: returns the length of the frame at the front if it is complete and valid and eight bytes from its field
-    /// on have arrived.
+    /// Fast path: returns the length of the frame at the front if complete and valid, and if eight bytes from its
+    /// field on have arrived.
     #[inline(always)]
     fn whole(&self, buf: &[u8]) -> Option<usize> {
         // Loads the field and the bytes after it at once; the excess bits are shifted out.
@@ -191,7 +191,7 @@ impl Decoder for LengthFieldDecoder {
             Some(Skipping { length, .. }) if self.shape.fail_late => {
                 Err(Error::new(self.too_long(length)))
             }
-            Some(_) => Ok(None), // It was told of.
+            Some(_) => Ok(None), // Already reported.
             None => Err(Error::new(LengthFieldError::CutOff { unread })),
         }
     }

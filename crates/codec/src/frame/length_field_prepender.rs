@@ -47,10 +47,10 @@ impl LengthFieldPrepender {
         Self { shape, header, buffer: EncodeBuffer::default() }
     }
 
-    /// Sets the bytes before the field; their number is the offset. Default: zeros.
+    /// Sets the bytes before the field, as many as the offset. Default: zeros.
     ///
     /// # Errors
-    /// Their number differs from the offset.
+    /// The number of bytes differs from the offset.
     pub fn header(mut self, header: impl AsRef<[u8]>) -> Result<Self, InvalidLengthField> {
         let header = header.as_ref();
         if header.len() != self.shape.offset {

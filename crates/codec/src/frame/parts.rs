@@ -1,16 +1,16 @@
-//! Writes a frame of a short encoded header and an existing payload.
+//! Writes a frame that consists of a short encoded header and an existing payload.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{ChannelError, Completion, Ctx, EncodeBuffer, HandlerResult};
 use waterwheel_executor::Error;
 
-/// Payloads up to this size are copied after the header: cheaper than an outbound part and an iovec of their own.
+/// Payloads up to this size are copied after the header: cheaper than a separate outbound part and iovec.
 pub(crate) const COPIED: usize = 512;
 
 /// Writes a header, which `head` encodes from the payload's length, and the payload.
 ///
-/// A frame of two parts is written completely or not at all: it cannot be cancelled after its first part, and a frame
-/// that would exceed the hard cap on pending bytes is refused before.
+/// A frame of two parts is written completely or refused: it cannot be cancelled after its first part, and a frame
+/// that would exceed the hard cap on pending bytes is refused before its header is written.
 pub(crate) fn write_frame(
     ctx: &Ctx<'_>,
     buffer: &mut EncodeBuffer,

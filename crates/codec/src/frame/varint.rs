@@ -18,7 +18,7 @@ const CODEC: &str = "varint";
 
 /// Decodes frames with a varint length, as slices of the read buffer.
 ///
-/// A frame beyond the limit is skipped as it arrives; it is one error, and the next frame is decoded normally. A length
+/// A frame beyond the limit is skipped as it arrives; one error is reported, and the next frame is decoded. A length
 /// of more than 32 bits ends the decoding.
 ///
 /// ```
@@ -35,7 +35,7 @@ const CODEC: &str = "varint";
 #[derive(Clone, Debug)]
 pub struct VarintDecoder {
     limit: usize,
-    /// Bytes still to skip of a frame that is too long.
+    /// The number of bytes left to skip of a frame that is too long.
     skip: usize,
 }
 

@@ -39,7 +39,7 @@ pub enum ProxyError {
     /// The stream ended in the middle of a header.
     #[error("PROXY: the stream ended after {unread} bytes of an incomplete header")]
     CutOff {
-        /// Bytes of it that arrived.
+        /// The number of bytes that arrived.
         unread: usize,
     },
     /// The peer is not trusted to send a PROXY header.

@@ -12,7 +12,7 @@ use super::{binary_header, text_header};
 
 /// A PROXY header: the addresses of the client's connection, and entries of other types.
 ///
-/// [`ProxyServer`](crate::ProxyServer) fires it as a user event.
+/// [`ProxyServer`](crate::ProxyServer) fires the header as a user event.
 ///
 /// ```
 /// use bytes::BytesMut;

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Bytes ──► ProxyServer ──Bytes──► the protocol behind the proxy
-//!                 │ the peer's address becomes the one that is told; a ProxyHeader as a user event
-//!                 └ leaves the pipeline with the header; anything else is an error, and a close
+//!                 │ sets the peer's address from the header, and fires the ProxyHeader as a user event
+//!                 └ removes itself after the header; any other input is an error and closes the channel
 //! ```
 //!
 //! The specification is `doc/proxy-protocol.txt` of HAProxy.

@@ -164,7 +164,7 @@ impl Stage for Apply {
     fn on<O: Emit<Infallible>>(&mut self, outcome: HeaderOutcome, out: &mut O) -> HandlerResult {
         let ctx = out.ctx();
         if self.is_done {
-            return Ok(()); // It was refused, and its close is not over.
+            return Ok(()); // Refused already; the channel is closing.
         }
         self.is_done = true;
         match outcome {
@@ -175,7 +175,7 @@ impl Stage for Apply {
                 }
                 ctx.fire_user_event(header);
                 ctx.pipeline().remove(ctx.slot())?;
-                // The read round that was requested delivered nothing: request another.
+                // The requested read round delivered no message to the next handlers: request another.
                 if !ctx.is_auto_read() {
                     ctx.read();
                 }

@@ -35,7 +35,7 @@ impl ProxyTlv {
     pub const NOOP: u8 = 0x04;
     /// A unique id of the connection, up to 128 bytes.
     pub const UNIQUE_ID: u8 = 0x05;
-    /// The client's TLS: a byte of flags, four of the result of its verification, and
+    /// The client's TLS: one byte of flags, four bytes of the verification result, and
     /// [entries](Self::parse) of types `0x21` and up.
     pub const SSL: u8 = 0x20;
     /// The network namespace.

@@ -9,7 +9,7 @@ use waterwheel_channel::Message;
 
 use super::value::put_number;
 
-/// Arguments stored without an allocation: `SET key value EX 10 NX` has six.
+/// Maximum number of arguments stored without an allocation: `SET key value EX 10 NX` has six.
 const INLINE: usize = 6;
 
 /// A command: written by clients, read by servers. The name is the first argument.
@@ -72,7 +72,7 @@ impl RespCommand {
         self.spans.len()
     }
 
-    /// True if there is not even a name. Decoders never return such a command.
+    /// True if the command has neither name nor arguments. Decoders never return an empty command.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -138,7 +138,7 @@ pub(super) struct Spans {
     more: Vec<Span>,
 }
 
-/// 32 bits are enough: no command is longer than `RespCommandDecoder` allows.
+/// Start and end of an argument. 32 bits are enough: `RespCommandDecoder` limits the length of a command.
 type Span = (u32, u32);
 
 impl Spans {

@@ -15,7 +15,7 @@ use super::scan::too_long;
 use super::token::{bulk, integer, line_end, size};
 use crate::quoted::Quoted;
 
-/// Maximum length of a line with the number of arguments or the length of one.
+/// Maximum length of a line that holds the number of arguments or the length of an argument.
 const SHORT_LINE: usize = 24;
 
 /// Decodes the commands of a RESP stream, as a server reads them: arrays of bulk strings, as programs send them, and
@@ -36,11 +36,11 @@ const SHORT_LINE: usize = 24;
 #[derive(Clone, Debug, Default)]
 pub struct RespCommandDecoder {
     limits: RespLimits,
-    /// Bytes scanned completely.
+    /// The number of bytes scanned completely.
     at: usize,
-    /// Bytes searched for a line end.
+    /// The number of bytes searched for a line end.
     searched: usize,
-    /// Arguments still to come.
+    /// The number of arguments left to scan.
     left: usize,
     spans: Spans,
 }
@@ -53,7 +53,7 @@ impl RespCommandDecoder {
         Self { limits, ..Self::default() }
     }
 
-    /// Removes the next complete command from the front of `buf`. Returns `None` with bytes consumed if it skipped an
+    /// Removes the next complete command from the front of `buf`. Returns `None` after consuming an
     /// empty command.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl RespCommandDecoder {
                 Err(too_long(&self.limits))
             }
             Err(error) => {
-                self.reset(); // Asked again, it says the same.
+                self.reset(); // The next call returns the same error.
                 Err(error)
             }
         }

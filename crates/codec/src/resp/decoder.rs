@@ -66,7 +66,7 @@ impl RespDecoder {
                 }
             }
             Err(error) => {
-                self.scan.reset(); // Asked again, it says the same.
+                self.scan.reset(); // The next call returns the same error.
                 Err(error)
             }
         }
@@ -105,7 +105,7 @@ struct ValueBuilder<'a> {
 }
 
 impl ValueBuilder<'_> {
-    /// Current nesting depth, bounded by the limits.
+    /// Builds the next value. Recursive: the scan has checked the nesting depth.
     fn value(&mut self) -> Result<RespValue, RespError> {
         let value = match self.token()? {
             RespToken::OpenString => self.chunks()?,
@@ -145,7 +145,7 @@ impl ValueBuilder<'_> {
         Ok(pairs)
     }
 
-    /// Consumes the end marker of an aggregate of unknown length if it is next.
+    /// Consumes the end marker of an aggregate of unknown length if it is the next token.
     fn closes(&mut self, count: Option<usize>) -> Result<bool, RespError> {
         let closes = count.is_none() && self.message.get(self.at) == Some(&b'.');
         if closes {

@@ -63,7 +63,7 @@ pub enum RespError {
     /// The stream ended in the middle of a message.
     #[error("RESP: the stream ended after {unread} bytes of an incomplete message")]
     CutOff {
-        /// Bytes of it that arrived.
+        /// The number of bytes that arrived.
         unread: usize,
     },
 }

@@ -2,7 +2,7 @@
 
 use super::error::RespError;
 
-/// Splits a line into words as Redis does: at white space; `"…"` with escapes; `'…'` literally but for `\'`. A closing
+/// Splits a line into words as Redis does: at white space; `"…"` with escapes; `'…'` literally except `\'`. A closing
 /// quote ends the word.
 pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>, RespError> {
     let mut words = Vec::new();

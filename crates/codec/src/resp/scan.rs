@@ -9,11 +9,11 @@ use super::token::{AggregateKind, RespToken, token};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
-    /// Bytes scanned completely.
+    /// The number of bytes scanned completely.
     at: usize,
-    /// Bytes searched for a line end.
+    /// The number of bytes searched for a line end.
     searched: usize,
-    /// Values so far.
+    /// The number of values so far.
     elements: usize,
     /// The incomplete aggregates, outermost first.
     open: Vec<NestingLevel>,
@@ -23,9 +23,9 @@ pub(super) struct Scan {
 
 #[derive(Clone, Copy, Debug)]
 enum NestingLevel {
-    /// Kind, and elements still to come.
+    /// The kind, and the number of elements left to scan.
     Counted(AggregateKind, usize),
-    /// Kind, and elements so far; an end marker follows.
+    /// The kind, and the number of elements so far; an end marker ends the aggregate.
     Streamed(AggregateKind, usize),
     Chunks,
 }

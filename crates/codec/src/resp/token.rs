@@ -23,7 +23,7 @@ pub(super) enum RespToken {
     BigNumber(Range<usize>),
     Bulk(Range<usize>),
     BulkError(Range<usize>),
-    /// Includes the format and the colon.
+    /// A verbatim string, with its format and the colon.
     Verbatim(Range<usize>),
     /// The header of an aggregate with its number of elements; `None` if an end marker follows them.
     Open(AggregateKind, Option<usize>),

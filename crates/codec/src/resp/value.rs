@@ -250,7 +250,7 @@ fn put_double(dst: &mut BytesMut, value: f64, resp3: bool) {
     let text = match value {
         _ if value.is_nan() => String::from("nan"),
         _ if value.is_infinite() => String::from(if value > 0.0 { "inf" } else { "-inf" }),
-        _ => format!("{value:?}"), // The shortest that is read as the same number.
+        _ => format!("{value:?}"), // The shortest text that parses as the same number.
     };
     if resp3 {
         put_line(dst, b',', text.as_bytes());

@@ -48,7 +48,7 @@ pub struct JsonDecoder {
 enum Within {
     Value,
     String,
-    /// True after a backslash.
+    /// In a string, after a backslash.
     Escape,
 }
 
@@ -88,7 +88,7 @@ impl JsonDecoder {
             let space = buf.iter().position(|byte| !is_space(*byte)).unwrap_or(buf.len());
             if space > 0 {
                 buf.advance(space);
-                return Ok(None); // With bytes consumed: it is asked again.
+                return Ok(None); // Bytes were consumed, so the caller calls again.
             }
         }
         // Bytes beyond the limit are not scanned, so that the result does not depend on how the stream was split.
@@ -100,7 +100,7 @@ impl JsonDecoder {
             }
             Ok(false) if buf.len() <= self.max_frame => Ok(None),
             failed => {
-                self.reset(); // Asked again, it says the same.
+                self.reset(); // The next call returns the same error.
                 let limit = self.max_frame;
                 failed.and(Err(FrameError::TooLong { codec: CODEC, length: None, limit }))
             }

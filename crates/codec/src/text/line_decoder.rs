@@ -4,8 +4,8 @@
 //!    counts as the first half of a line end and is not part of the line.
 //! 2. No byte is scanned twice, however small the reads are: a line that arrives byte by byte costs as much per byte as
 //!    one that arrives whole.
-//! 3. At most the limit of a line is kept. A longer line is discarded as it arrives; that is one error, and the next line
-//!    is decoded normally.
+//! 3. At most one line of maximum length is kept. A longer line is discarded as it arrives: one error, then the next
+//!    line is decoded normally.
 //! 4. Lines and errors do not depend on how the stream is split.
 
 use std::fmt;
@@ -31,8 +31,8 @@ use crate::text::utf8::Utf8;
 ///     .verify();
 /// ```
 ///
-/// A line beyond the limit is the error [`LineTooLong`] in the following handlers' `on_error`. Its bytes are discarded as
-/// they arrive, and the next line is decoded normally.
+/// A line beyond the limit is the error [`LineTooLong`], passed to `on_error` of later handlers. The line is discarded
+/// as it arrives, and the next line is decoded normally.
 ///
 /// A stored line keeps its read block of up to 64 KiB alive; [`Bytes::copy_from_slice`] makes an independent copy. Lines
 /// as [text](Self::text) are copies already.
@@ -42,9 +42,9 @@ pub struct LineDecoder {
     fail_fast: bool,
     keep_ends: bool,
     unfinished: Unfinished,
-    /// Bytes at the front without a line end.
+    /// The number of bytes at the front of the buffer without a line end.
     searched: usize,
-    /// The line is too long, and so many bytes of it are gone.
+    /// The number of discarded bytes of a line that is too long; `None` otherwise.
     discarded: Option<usize>,
 }
 
@@ -52,7 +52,7 @@ pub struct LineDecoder {
 pub type TextLines = Inbound<Then<Decode<LineDecoder>, Utf8>>;
 
 impl LineDecoder {
-    /// Creates a decoder for lines of at most `limit` bytes, without their ends.
+    /// Creates a decoder for lines of at most `limit` bytes, line ends not counted.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl LineDecoder {
         }
     }
 
-    /// Reports a line that is too long as soon as it exceeds the limit. Default: at its end, when its length is known; a
+    /// Reports a line that is too long as soon as it exceeds the limit. Default: at the line end; a
     /// line that never ends is then never reported.
     #[must_use]
     pub fn fail_fast(mut self) -> Self {
@@ -142,11 +142,11 @@ impl LineDecoder {
         if found_out && self.fail_fast { Err(self.too_long(length)) } else { Ok(None) }
     }
 
-    /// Ends a line that was too long, after `more` further bytes.
+    /// Ends a line that is too long; its last `length` bytes were in the buffer.
     #[cold]
     fn end_too_long(&mut self, length: usize) -> Result<Option<Bytes>, Error> {
         match self.discarded.take() {
-            Some(_) if self.fail_fast => Ok(None), // It was told.
+            Some(_) if self.fail_fast => Ok(None), // Already reported.
             gone => Err(self.too_long(gone.unwrap_or(0).saturating_add(length))),
         }
     }

@@ -9,8 +9,8 @@
 //!   recv, send ──► EAGAIN ──► poll(2) on { waker, socket } ──► socket readiness, or a task
 //! ```
 //!
-//! The rules for sockets are those of [`ReadinessDriver`], as for the other drivers, so the same handlers run
-//! above it.
+//! [`ReadinessDriver`] implements the rules for sockets, as for the other drivers, so the same handlers run
+//! over the blocking driver.
 
 use std::io;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::drivers::waker::Waker;
 /// Opens drivers that hold one socket at a time, for groups with a loop and a thread per channel:
 /// [`EventLoopGroup::per_channel`](waterwheel_channel::EventLoopGroup::per_channel).
 ///
-/// A second socket is refused while the first is attached. Foreign descriptors may be registered beside it, as
-/// with any driver.
+/// A second socket is refused while the first is attached. Foreign descriptors may be registered besides the
+/// socket, as with any driver.
 ///
 /// ```
 /// use std::net::TcpListener;

@@ -17,7 +17,7 @@ use crate::drivers::waker::Waker;
 use crate::error_context::context;
 use crate::sys::{self, EpollEvent};
 
-/// The `epoll_data` of the waker. No token has these bits: its index would be u32::MAX.
+/// The `epoll_data` of the waker. No token has these bits: no token has the index u32::MAX.
 const WAKER_DATA: u64 = u64::MAX;
 
 /// Initial capacity of the event buffer: 256 × 12 bytes. A wait that fills the buffer doubles it.
@@ -55,7 +55,7 @@ fn open_driver(
 /// An epoll instance and its event buffer.
 pub(crate) struct EpollSelector {
     epoll_fd: OwnedFd,
-    /// The kernel writes to all of it: the length is the capacity of a wait.
+    /// The event buffer of a wait. The kernel may fill the whole length.
     events: Vec<EpollEvent>,
     resolution: WaitResolution,
 }
@@ -233,7 +233,7 @@ fn millis(timeout: Option<Duration>) -> i32 {
     i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
 }
 
-/// Adds to an error of `epoll_ctl` what it means here; the text of the errno alone misleads.
+/// Adds an explanation to an error of `epoll_ctl`: the text of the errno alone misleads.
 fn watch_error(error: Errno) -> io::Error {
     let what = match error {
         Errno::PERM => {

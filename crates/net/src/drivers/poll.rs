@@ -26,8 +26,8 @@ impl OpenDriver for Poll {
     }
 }
 
-/// The descriptors for poll(2). The first entry is the waker. Like every entry it is level-triggered, so its
-/// eventfd has to be drained.
+/// The descriptors for poll(2). The first entry is the waker: level-triggered like every entry, so the
+/// eventfd must be drained.
 pub(crate) struct PollSelector {
     waker: Arc<Waker>,
     pollfds: Vec<libc::pollfd>,

@@ -8,7 +8,7 @@
 //!   watched condition begins;
 //! - errors and hang-ups (EPOLLERR, EPOLLHUP) for every interest, the empty one included;
 //! - the end of the peer's sending ([`ReadyFlags::READ_END`], EPOLLRDHUP) together with readability, or alone
-//!   on request. It is then reported by every wait, so the driver withdraws the request after the first report;
+//!   on request. Every wait then reports the end, so the driver withdraws the request after the first report;
 //! - identity by token: the selector returns the bits it was given, never a descriptor number, which may belong
 //!   to another file by then. The driver checks that the token is still registered;
 //! - a wait in nanoseconds, or in the kernel's coarser resolution, that never ends before its timeout. One wait
@@ -68,7 +68,7 @@ pub(crate) trait Selector: Sized + Send {
     /// True if a closed descriptor without duplicates leaves the set by itself.
     const FORGETS_CLOSED: bool;
 
-    /// True if the set can be edge-triggered. Otherwise it ignores [`WatchedEvents::edge`].
+    /// True if descriptors can be edge-triggered. Otherwise the selector ignores [`WatchedEvents::edge`].
     const SUPPORTS_EDGES: bool;
 
     /// Opens a new set of the same kind that holds the waker and nothing else.
@@ -87,7 +87,7 @@ pub(crate) trait Selector: Sized + Send {
     /// Waits for events, at most for `timeout`; returns the number of events.
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize>;
 
-    /// Returns one event of the last wait, read where the kernel has written it.
+    /// Returns one event of the last wait, read from the buffer that the kernel has written.
     fn event_at(&self, at: usize) -> SelectorEvent;
 
     /// Returns the first `n` events of the last wait.
@@ -103,7 +103,7 @@ pub(crate) enum SelectorEvent {
     Ready(Token, ReadyFlags),
 }
 
-/// The readiness of a descriptor, as the kernel reports it. The bits are those of epoll, so that its events
+/// The readiness of a descriptor, as the kernel reports it. The bits are those of epoll, so that epoll events
 /// need no translation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct ReadyFlags(u16);
@@ -122,10 +122,10 @@ impl ReadyFlags {
     pub(crate) const HANG_UP: ReadyFlags = ReadyFlags(1 << 4);
     /// POLLNVAL: the descriptor is not open. epoll has no such flag.
     pub(crate) const INVALID: ReadyFlags = ReadyFlags(1 << 5);
-    /// EPOLLRDHUP: the peer has shut down its sending side; buffered data may still come before the end.
+    /// EPOLLRDHUP: the peer has shut down its sending side; buffered data may still precede the end of the stream.
     pub(crate) const READ_END: ReadyFlags = ReadyFlags(1 << 13);
 
-    /// Returns the flags of those table rows for which `set` is true.
+    /// Returns the flags of the table rows for which `set` returns true.
     pub(crate) fn from_table<T: Copy>(
         table: &[(T, ReadyFlags)],
         set: impl Fn(T) -> bool,

@@ -28,7 +28,7 @@ impl Waker {
         Ok(Self { fd })
     }
 
-    /// Resets the eventfd's counter, for a level-triggered selector. A later wake makes it readable again.
+    /// Resets the eventfd's counter, for a level-triggered selector. A later wake makes the eventfd readable again.
     pub(crate) fn drain(&self) {
         // The only possible error is EAGAIN: the counter is zero.
         let _ = rustix::io::read(&self.fd, &mut [0; 8]);
@@ -37,7 +37,7 @@ impl Waker {
 
 impl Unpark for Waker {
     fn unpark(&self) {
-        // The write fails only when the counter is full (2^64 - 2 wakes); the eventfd is readable then anyway.
+        // The write fails only when the counter is full (2^64 - 2 wakes): the eventfd is readable then.
         let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.fd, &1u64.to_ne_bytes()));
     }
 }

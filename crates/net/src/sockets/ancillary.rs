@@ -14,8 +14,8 @@ use crate::address::{from_kernel, is_named, to_kernel};
 use crate::sockets::socket::Socket;
 use crate::sys::ancillary::{self, MAX_PASSED_FDS};
 
-/// Wraps a descriptor to be passed in an [`AncillaryMessage`] (SCM_RIGHTS): the peer gets a duplicate, and this one is
-/// closed after it was sent. One message carries at most 253 descriptors.
+/// Wraps a descriptor to be passed in an [`AncillaryMessage`] (SCM_RIGHTS): the peer gets a duplicate. The descriptor
+/// is closed after the message was sent. One message carries at most 253 descriptors.
 ///
 /// ```
 /// use std::fs::File;
@@ -46,7 +46,7 @@ pub fn unwrap_descriptor(passed: Io) -> Result<OwnedFd, Io> {
 pub(crate) struct AncillaryRead {
     /// The length of the message as sent: larger than the buffer if the message was truncated.
     pub(crate) whole: usize,
-    /// The message has bytes only, no ancillary data.
+    /// True if the message has bytes only, without ancillary data.
     pub(crate) is_plain: bool,
     /// The ancillary data; its bytes are empty.
     pub(crate) message: AncillaryMessage,
@@ -76,8 +76,8 @@ pub(crate) fn receive(
     Ok(AncillaryRead { whole: received.whole, is_plain, message })
 }
 
-/// Returns how many reads of its round a message counts for: one for each descriptor, so that a round brings
-/// few of them. They stay open until the handlers are done with them.
+/// Returns how many reads of its round a message counts for: one for each descriptor, so that a round delivers
+/// few descriptors. Descriptors stay open until the handlers have dropped them.
 pub(crate) fn reads_for(message: &AncillaryMessage) -> u32 {
     u32::try_from(message.passed.len().max(1)).unwrap_or(u32::MAX)
 }
@@ -133,7 +133,7 @@ fn control<'a>(
 ) -> SendAncillaryBuffer<'a, 'a, 'a> {
     let mut control = SendAncillaryBuffer::new(buffer);
     if !passed.is_empty() {
-        // The buffer has room for the maximum, which was checked.
+        // The buffer has room for the maximum number of descriptors, which was checked.
         control.push(SendAncillaryMessage::ScmRights(passed));
     }
     control
@@ -143,7 +143,7 @@ fn invalid_input(what: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, what)
 }
 
-/// True if the message is invalid and not the socket: refused here, or by the kernel (EINVAL), which does not
+/// True if the message is at fault, not the socket: refused here, or by the kernel (EINVAL), which does not
 /// pass an io_uring descriptor.
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     error.kind() == ErrorKind::InvalidInput

@@ -26,7 +26,7 @@ use crate::sockets::socket::Socket;
 #[derive(Debug)]
 pub struct DatagramSocket {
     pub(crate) socket: Socket,
-    /// Datagrams received in a batch (`recvmmsg`) and not handed out before the socket left its driver.
+    /// Datagrams received in a batch (`recvmmsg`) and not handed out yet, kept when the socket leaves its driver.
     pub(crate) received: VecDeque<Box<Datagram>>,
 }
 

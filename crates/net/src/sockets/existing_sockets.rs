@@ -46,7 +46,7 @@ pub fn existing_listener(socket: impl Into<OwnedFd>) -> io::Result<Listener> {
 }
 
 /// Returns the transport of a connection that exists already, for
-/// [`Bootstrap::adopt`](waterwheel_channel::Bootstrap::adopt). The same holds as for [`existing_listener`].
+/// [`Bootstrap::adopt`](waterwheel_channel::Bootstrap::adopt). The socket flags change as in [`existing_listener`].
 ///
 /// ```
 /// use std::net::{TcpListener, TcpStream};

@@ -12,10 +12,10 @@ use crate::address::from_kernel;
 use crate::sockets::existing_sockets::{check_listening, existing_listener};
 use crate::sys::inherited::{InheritanceClaim, UnclaimableDescriptor};
 
-/// The first inherited descriptor (SD_LISTEN_FDS_START); the others follow.
+/// The first inherited descriptor (SD_LISTEN_FDS_START); the numbers are consecutive.
 const FIRST_FD: RawFd = 3;
 
-/// The name of a socket without a name, as systemd calls it.
+/// The name that systemd gives to a socket without a name.
 const UNNAMED: &str = "unknown";
 
 /// A listening socket that the process has inherited from the program that started it.
@@ -44,7 +44,7 @@ pub struct Inherited {
     fd: OwnedFd,
 }
 
-/// The reason why inherited sockets cannot be taken. They are left unchanged then.
+/// The reason why inherited sockets cannot be taken. The sockets stay unchanged.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum InheritError {
@@ -96,16 +96,16 @@ pub enum InheritError {
 }
 
 impl Inherited {
-    /// Takes the sockets that this process has inherited, in order. The list is empty if there are none, or if
-    /// they are meant for another process. They become close-on-exec: programs started by this process do not
-    /// inherit them.
+    /// Takes the sockets that this process has inherited, in order. The list is empty without inherited
+    /// sockets, or if they are for another process. The sockets become close-on-exec: programs started by this
+    /// process do not inherit them.
     ///
-    /// Only the first call can succeed; any other returns [`AlreadyTaken`](InheritError::AlreadyTaken), so that
-    /// no descriptor gets two owners. Call it at the beginning of `main`: later the descriptor numbers could
+    /// Only the first call can succeed; any later call returns [`AlreadyTaken`](InheritError::AlreadyTaken), so that
+    /// no descriptor gets two owners. Call `take` at the beginning of `main`: later the descriptor numbers could
     /// belong to other files. A descriptor that Rust code has opened is recognised by FD_CLOEXEC and refused;
     /// one that a C library has opened without `O_CLOEXEC` is not.
     ///
-    /// The environment is not changed. It names this process, so child processes ignore it.
+    /// The environment is not changed. `LISTEN_PID` names this process, so child processes ignore the rest.
     ///
     /// # Errors
     /// See [`InheritError`].
@@ -153,7 +153,7 @@ impl From<Inherited> for OwnedFd {
 /// The inherited sockets as the environment announces them.
 #[derive(Debug, PartialEq, Eq)]
 struct ListenEnvironment {
-    /// The number of sockets. It may be any number, so no memory is allocated for all of them before each was
+    /// The number of sockets. The environment may state any number, so no memory is allocated before each socket was
     /// checked.
     sockets: RawFd,
     /// One name per socket, if there are names.
@@ -167,13 +167,13 @@ impl ListenEnvironment {
             return Ok(nothing);
         };
         if number::<u32>("LISTEN_PID", &pid)? != std::process::id() {
-            return Ok(nothing); // Meant for a parent process.
+            return Ok(nothing); // The sockets are for a parent process.
         }
         let sockets: RawFd = number("LISTEN_FDS", &sockets)?;
         if sockets < 0 || FIRST_FD.checked_add(sockets).is_none() {
             return Err(invalid_number("LISTEN_FDS", &sockets.to_string()));
         }
-        // For zero sockets LISTEN_FDNAMES is an empty text, which `split` would take for one empty name.
+        // For zero sockets LISTEN_FDNAMES is an empty text, which `split` would return as one empty name.
         let names = variable("LISTEN_FDNAMES").filter(|names| sockets > 0 || !names.is_empty());
         let names = match names {
             Some(names) if names.split(':').count() != sockets.unsigned_abs() as usize => {
@@ -236,7 +236,7 @@ mod tests {
             found.map(|(_, value)| value.replace("me", &std::process::id().to_string()))
         };
         let passed = ListenEnvironment::from_env(value).map_err(|error| error.to_string())?;
-        // More than these tests announce.
+        // A limit above the number of sockets in these tests.
         Ok(passed.names().take(10).collect())
     }
 

@@ -1,4 +1,4 @@
-//! Sockets: TCP, UDP and Unix domain sockets, their options, and those that exist before the program asks for them.
+//! Sockets: TCP, UDP and Unix domain sockets, their options, existing sockets and inherited sockets.
 
 pub(crate) mod ancillary;
 pub(crate) mod datagram_socket;

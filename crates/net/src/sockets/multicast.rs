@@ -36,7 +36,7 @@ pub(crate) fn join(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Resul
     }
 }
 
-/// Leaves a group. The membership must be named as it was when the group was joined.
+/// Leaves a group. The membership must equal the one that the group was joined with.
 pub(crate) fn leave(fd: BorrowedFd<'_>, member: MulticastMembership) -> io::Result<()> {
     let socket = SockRef::from(&fd);
     match (member.interface, member.group, member.source) {
@@ -86,7 +86,7 @@ pub(crate) fn set_loop(fd: BorrowedFd<'_>, on: bool) -> io::Result<()> {
 }
 
 /// Sets an option that both IP families have under different names. An IPv6 socket may also send to IPv4
-/// addresses; an IPv6-only socket refuses the IPv4 option, which is ignored.
+/// addresses; the error of an IPv6-only socket for the IPv4 option is ignored.
 pub(crate) fn set_on_each_family(
     fd: BorrowedFd<'_>,
     v4: impl FnOnce() -> io::Result<()>,

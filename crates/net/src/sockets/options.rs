@@ -44,7 +44,7 @@ fn try_set(fd: BorrowedFd<'_>, option: SocketOption) -> io::Result<()> {
         }
         SocketOption::SendBuffer(size) => socket.set_send_buffer_size(clamp_size(size)),
         SocketOption::ReceiveBuffer(size) => socket.set_recv_buffer_size(clamp_size(size)),
-        // TCP_USER_TIMEOUT counts in milliseconds, and takes zero for no limit.
+        // TCP_USER_TIMEOUT counts in milliseconds, and zero means no limit.
         SocketOption::UserTimeout(time) => {
             let at_least = if time.is_zero() { time } else { time.max(Duration::from_millis(1)) };
             socket.set_tcp_user_timeout(Some(at_least))
@@ -87,7 +87,7 @@ fn at_least_a_second(time: Duration) -> Duration {
     Duration::from_secs(seconds_rounded_up(time).max(1).into())
 }
 
-/// Limits a buffer size to i32::MAX: the kernel would take a larger number for a negative one, and set its
+/// Limits a buffer size to i32::MAX: the kernel would read a larger number as negative, and set its
 /// minimum.
 fn clamp_size(size: usize) -> usize {
     size.min(i32::MAX as usize)

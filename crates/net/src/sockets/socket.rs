@@ -50,17 +50,17 @@ const RECEIVE_CREDENTIALS: u8 = 1 << 1;
 /// ```
 #[derive(Debug)]
 pub struct Socket {
-    /// The file of a Unix socket that was bound here. Declared before the descriptor, so that it is removed
-    /// first: while the socket is open, no other file has the inode number by which this one is recognised.
+    /// The file of a Unix socket that was bound here. Declared before the descriptor, so that the file is removed
+    /// first: while the socket is open, no other file can have the inode number that identifies this file.
     file: Option<Box<SocketFile>>,
     fd: OwnedFd,
-    /// No duplicate of the descriptor exists: it was created here and never shown.
+    /// True if no duplicate of the descriptor exists: the descriptor was created here and never exposed.
     is_sole: bool,
-    /// The protocol is TCP.
+    /// True if the protocol is TCP.
     is_tcp: bool,
-    /// The ancillary data that reads look for; zero if they use plain `recv`.
+    /// The ancillary data that reads look for; zero if reads use plain `recv`.
     ancillary_flags: AtomicU8,
-    /// A close would wait for the peer (SO_LINGER). Stored when the option is set, read when the socket is
+    /// True if a close would wait for the peer (SO_LINGER). Stored when the option is set, read when the socket is
     /// dropped.
     lingers: AtomicBool,
 }
@@ -158,12 +158,12 @@ impl Socket {
         self
     }
 
-    /// True if closing the descriptor closes the socket, so that epoll forgets it.
+    /// True if closing the descriptor closes the socket, so that epoll removes the entry by itself.
     pub(crate) fn is_sole(&self) -> bool {
         self.is_sole
     }
 
-    /// True if a short read shows that the kernel's buffer is empty, unless urgent data stopped it. Reads of
+    /// True if a short read shows that the kernel's buffer is empty, unless urgent data stopped the read. Reads of
     /// other streams also end at the boundaries of messages with credentials or passed descriptors.
     pub(crate) fn is_tcp(&self) -> bool {
         self.is_tcp
@@ -205,7 +205,7 @@ impl Socket {
     pub(crate) fn connect(&self, to: &Address) -> io::Result<bool> {
         match rustix::net::connect(self, &to_kernel(to)?) {
             Ok(()) => Ok(true),
-            // After EINTR the connect goes on in the background, as after EINPROGRESS.
+            // After EINTR the connect continues in the background, as after EINPROGRESS.
             Err(Errno::INPROGRESS | Errno::INTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
@@ -225,7 +225,7 @@ impl Socket {
                 "an accepted connection was closed: its peer's address family is not supported";
             io::Error::new(io::ErrorKind::Unsupported, what)
         })?;
-        // The kernel copies SO_LINGER and SO_PASSCRED from the listener; the accepted socket receives what it does.
+        // The kernel copies SO_LINGER and SO_PASSCRED from the listener; the accepted socket gets the same flags.
         let (ancillary_flags, lingers) = (self.ancillary_flags().into(), self.lingers().into());
         Ok((
             Self { file: None, fd, is_sole: true, is_tcp: self.is_tcp, ancillary_flags, lingers },
@@ -254,7 +254,7 @@ impl Socket {
     /// Sends the front of a file region in one `sendfile` call.
     ///
     /// `sendfile` has no MSG_NOSIGNAL: if the peer is gone, SIGPIPE ends a program that does not ignore it.
-    /// Every program that begins with a Rust `main` ignores it.
+    /// Every program that begins with a Rust `main` ignores SIGPIPE.
     pub(crate) fn send_file(&self, file: &FileRegion) -> io::Result<usize> {
         let max = usize::try_from(file.len()).unwrap_or(usize::MAX).min(MAX_SENDFILE_BYTES);
         let sent = retry_on_intr(|| {
@@ -279,7 +279,7 @@ impl Socket {
         SockRef::from(self).take_error()
     }
 
-    /// Discards the error queue (MSG_ERRQUEUE). Nothing here reads it, and while it has entries the kernel
+    /// Discards the error queue (MSG_ERRQUEUE). This crate does not use the entries, and while there are any the kernel
     /// reports EPOLLERR although [`take_error`](Self::take_error) finds no error.
     pub(crate) fn drain_error_queue(&self) {
         let flags = RecvFlags::ERRQUEUE | RecvFlags::DONTWAIT;
@@ -293,7 +293,7 @@ impl Socket {
 
 impl Drop for Socket {
     /// Turns SO_LINGER off before the close. A lingering close blocks until the peer has acknowledged
-    /// everything, even on a non-blocking socket. After the linger time Linux goes on sending in the background
+    /// everything, even on a non-blocking socket. After the linger time Linux continues sending in the background
     /// anyway, as it does without the option.
     fn drop(&mut self) {
         if self.lingers() {
@@ -314,7 +314,7 @@ impl From<Socket> for Io {
     }
 }
 
-/// True if a close with this SO_LINGER blocks: neither without linger nor with zero seconds, which resets the
+/// True if a close with this SO_LINGER blocks. False without linger, and for zero seconds, which resets the
 /// connection.
 fn is_blocking_linger(linger: Option<Duration>) -> bool {
     linger.is_some_and(|time| !time.is_zero())

@@ -1,10 +1,10 @@
 //! The files of Unix sockets (C13).
 //!
-//! Binding a Unix socket to a path creates a file there, and closing the socket leaves the file behind: the
+//! Binding a Unix socket to a path creates a file there, and closing the socket does not remove the file: the
 //! path can then be neither bound nor connected to.
 //!
 //! - A file that was created here is removed with its socket, unless another file has taken its place.
-//! - A stale file at the path of a bind, as after a crash, is replaced: it is of the socket type, and no socket
+//! - A stale file at the path of a bind, as after a crash, is replaced: the file has the socket type, and no socket
 //!   of any process is bound to it. Any other file is left alone, and the bind fails (EADDRINUSE).
 
 use std::fs::{self, Metadata};
@@ -20,21 +20,21 @@ use waterwheel_channel::{Address, UnixAddress};
 use crate::address::to_kernel;
 
 /// Held from the check of a stale file until the new file is in its place: otherwise two threads that find the
-/// same stale file could remove each other's new one. Two processes can still do so if they check at the same
+/// same stale file could remove each other's new file. Two processes can still do so if both check at the same
 /// moment.
 static REPLACING: Mutex<()> = Mutex::new(());
 
 /// The file of a socket that was bound here. Dropping it removes the file.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
-    /// Absolute: the process may change its working directory.
+    /// The absolute path: the process may change its working directory.
     path: PathBuf,
     identity: FileIdentity,
-    /// The process that created the file: a forked child that exits does not remove it.
+    /// The process that created the file: a forked child that exits does not remove the file.
     process: u32,
 }
 
-/// Device and inode number: they tell a file from another at the same path while it exists.
+/// Device and inode number, which distinguish an existing file from another file at the same path.
 type FileIdentity = (u64, u64);
 
 impl SocketFile {
@@ -76,7 +76,7 @@ fn remove_stale(path: &Path, at: &Address) -> io::Result<()> {
             let what = "a file that is not a socket is at this path";
             return Err(io::Error::new(ErrorKind::AddrInUse, what));
         }
-        // Its owner has just removed it.
+        // The owner has just removed the file.
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
@@ -105,7 +105,7 @@ fn identity(file: &Metadata) -> FileIdentity {
     (file.dev(), file.ino())
 }
 
-/// True if both are the same file. The inode number alone does not tell: it may be reused, since the file is
+/// True if both are the same file. The inode number alone proves nothing: the number may be reused, since the file is
 /// not open.
 fn is_same_file(one: &Metadata, other: &Metadata) -> bool {
     let changed = |file: &Metadata| (file.ctime(), file.ctime_nsec());

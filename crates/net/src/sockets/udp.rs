@@ -20,7 +20,7 @@ use crate::sockets::socket::Socket;
 /// UDP over IPv4 and IPv6: see [`Datagrams`].
 ///
 /// - There are no servers and no accepted connections: one bound channel talks to every peer, and
-///   [`answer`](waterwheel_channel::Datagram::answer) returns a datagram to the sender of another.
+///   [`answer`](waterwheel_channel::Datagram::answer) builds the reply to a datagram.
 /// - A connected channel receives from its peer only, and its datagrams need no address.
 /// - Multicast groups are joined with the option [`SocketOption::JoinGroup`], before the bind or later. A
 ///   datagram to a group is written to the group's address, as to any peer.

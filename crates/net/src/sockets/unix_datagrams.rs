@@ -15,13 +15,13 @@ use crate::sockets::datagram_socket::DatagramSocket;
 use crate::sockets::socket::Socket;
 
 /// Datagrams between processes of one machine, at a path or at an abstract name: see [`Datagrams`]. Unlike UDP
-/// datagrams they are neither lost nor reordered: a sender that is faster than its receiver is told that the
+/// datagrams they are neither lost nor reordered: a sender that is faster than its receiver learns that the
 /// receiver's queue is full.
 ///
 /// - A connected channel waits until its peer has room. An unconnected channel gets an error for each datagram
-///   that its receiver has no room for, because the kernel does not report when there is room.
-/// - A channel connected without a local address has none, and cannot be answered. Bound to
-///   [`Unnamed`](UnixAddress::Unnamed), which may also be the local address of a connect, it gets an abstract
+///   that its receiver has no room for, because the kernel does not report when the receiver has room.
+/// - A channel connected without a local address stays unnamed: the peer cannot reply. A channel bound to
+///   [`Unnamed`](UnixAddress::Unnamed), which may also be the local address of a connect, gets an abstract
 ///   name that the kernel chooses.
 /// - The file at a path is created and removed like that of a [server](crate::Unix).
 /// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see

@@ -19,7 +19,7 @@ const DEFAULT_BACKLOG: u32 = 4096;
 /// Streams between processes of one machine, at a path or at an abstract name: see
 /// [`UnixAddress`](waterwheel_channel::UnixAddress). They behave like TCP streams, without a network.
 ///
-/// - A server at a path creates a file there, and removes it when it is closed, unless another file has taken
+/// - A server at a path creates a file there, and its close removes the file, unless another file has taken
 ///   its place. A stale file, left by a server that has crashed, is replaced. If a socket is bound there, or
 ///   the file is not a socket, the bind fails.
 /// - The permissions of the file and its directory decide who may connect. An abstract name is open to every
@@ -32,7 +32,7 @@ const DEFAULT_BACKLOG: u32 = 4096;
 /// - Descriptors are passed in [`AncillaryMessage`](waterwheel_channel::AncillaryMessage)s: see
 ///   [`wrap_descriptor`](crate::wrap_descriptor). A handler may query [the credentials of its
 ///   peer](waterwheel_channel::Ctx::peer_credentials).
-/// - An option of TCP fails with an error that names it.
+/// - A TCP option fails with an error that names the option.
 ///
 /// ```
 /// use std::time::Duration;

@@ -41,7 +41,7 @@ pub(crate) struct ReceivedMessage {
     pub(crate) from: Option<SocketAddrAny>,
     pub(crate) passed: Vec<OwnedFd>,
     pub(crate) credentials: Option<Credentials>,
-    /// MSG_CTRUNC: descriptors were lost, for example because of EMFILE.
+    /// True after MSG_CTRUNC: descriptors were lost, for example because of EMFILE.
     pub(crate) is_truncated: bool,
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn receive(
     Ok(ReceivedMessage { whole, from, passed, credentials, is_truncated })
 }
 
-/// Takes descriptors and credentials out of a header that the kernel has filled in. Call it once per header: it
+/// Takes descriptors and credentials out of a header that the kernel has filled in. Call once per header: this function
 /// takes ownership of the descriptors.
 fn parse_control(header: &libc::msghdr) -> (Vec<OwnedFd>, Option<Credentials>) {
     let (mut passed, mut credentials) = (Vec::new(), None);

@@ -41,7 +41,7 @@ pub(crate) fn receive(
     let flags = libc::MSG_TRUNC | libc::MSG_DONTWAIT;
     // SAFETY: the first `max` headers are filled in above. They point into `buffer`, `addresses` and `iovecs`,
     // which live until the end of this function and are not accessed otherwise during the call; the
-    // lengths are those of what they point to. The timeout is null.
+    // lengths match the memory pointed to. The timeout is null.
     let n = unsafe {
         let (first, max) = (headers.as_mut_ptr(), max as libc::c_uint);
         libc::recvmmsg(fd.as_raw_fd(), first, max, flags, ptr::null_mut())
@@ -64,7 +64,7 @@ pub(crate) fn receive(
 pub(crate) struct SendOutcome {
     /// The number of datagrams that were sent; an error concerns the first one.
     pub(crate) result: io::Result<usize>,
-    /// The error of a datagram that was sent before these, reported by this call.
+    /// The error of an earlier datagram, reported by this call.
     pub(crate) earlier_error: Option<io::Error>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
         let (address, iovec) = (&mut addresses[filled], &mut iovecs[filled]);
         *address = match datagram.peer().map(to_kernel).transpose() {
             Ok(address) => address,
-            // The datagrams before this one are sent; it will be the first of the next batch.
+            // The datagrams before this one are sent; this datagram is the first of the next batch.
             Err(_) if filled > 0 => break,
             Err(error) => return Err(error).into(),
         };
@@ -104,14 +104,14 @@ pub(crate) fn send(fd: BorrowedFd<'_>, batch: &mut dyn Iterator<Item = &Datagram
         let (first, filled) = (headers.as_mut_ptr(), filled as libc::c_uint);
         // SAFETY: the first `filled` headers are filled in above. They point to `addresses`, `iovecs` and the
         // bytes of the batch, all of which live until the end of this function and are only read by the
-        // call; the lengths are those of what they point to.
+        // call; the lengths match the memory pointed to.
         let n = unsafe { libc::sendmmsg(fd.as_raw_fd(), first, filled, flags) };
         usize::try_from(n).map_err(|_| io::Error::last_os_error())
     };
     match send() {
         Err(first) if first.kind() != io::ErrorKind::WouldBlock => {
             // The kernel may have returned the error of an earlier datagram instead of sending this one. An error
-            // that concerns this one is returned again.
+            // of this datagram is returned again.
             let again = send();
             // A Unix socket is no longer connected once the kernel has reported that its peer is gone.
             if again.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotConnected) {

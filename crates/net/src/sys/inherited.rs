@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The right to own the inherited descriptors. It is issued once per process, so that no descriptor gets two
+/// The right to own the inherited descriptors. The claim is issued once per process, so that no descriptor gets two
 /// owners.
 pub(crate) struct InheritanceClaim(());
 
@@ -19,7 +19,7 @@ pub(crate) enum UnclaimableDescriptor {
 }
 
 impl InheritanceClaim {
-    /// Returns the claim; `None` if any thread has made it before.
+    /// Returns the claim; `None` after the first call in the process, from any thread.
     pub(crate) fn make() -> Option<Self> {
         static MADE: AtomicBool = AtomicBool::new(false);
         (!MADE.swap(true, Ordering::Relaxed)).then_some(Self(()))

@@ -38,7 +38,7 @@ pub(crate) fn epoll_pwait2(
     epoll::wait(set, events, timeout)
 }
 
-/// Calls `epoll_pwait` without a signal mask and with a timeout in milliseconds; a negative one means none.
+/// Calls `epoll_pwait` without a signal mask and with a timeout in milliseconds; negative means no timeout.
 /// rustix compiles either this call or `epoll_pwait2`, and the latter was selected. libc's own function is not
 /// used, because it is a cancellation point.
 pub(crate) fn epoll_wait(
@@ -80,7 +80,7 @@ pub(crate) fn poll(set: &mut [libc::pollfd], timeout: Option<Duration>) -> io::R
 }
 
 /// Receives at most `size` bytes into the spare capacity of `block`, and splits them off. Safe code would have
-/// to write every byte twice, with zeros first.
+/// to fill the memory with zeros before the call.
 #[inline(always)]
 pub(crate) fn recv(
     fd: BorrowedFd<'_>,
@@ -100,8 +100,8 @@ pub(crate) fn recv(
 /// Borrows the descriptor of a source for as long as the source is borrowed.
 pub(crate) fn borrow_fd_of<S: ?Sized>(_source: &S, fd: RawFd) -> BorrowedFd<'_> {
     // SAFETY: the source owns the descriptor and outlives the borrow. If it closes the descriptor nevertheless, the
-    // kernel answers for a closed or a reused number: through this borrow it is watched, never read, written or
-    // closed.
+    // kernel answers for a closed or a reused number: this borrow serves to watch the descriptor, not to read, write or
+    // close it.
     unsafe { BorrowedFd::borrow_raw(fd) }
 }
 

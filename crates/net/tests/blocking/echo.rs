@@ -123,7 +123,7 @@ fn l13_a_second_socket_on_the_loop_of_a_channel_is_refused() {
     let error = crate::support::failure(channel.connect(address)).to_string();
     assert!(error.contains("one socket at a time"), "{error}");
     get(channel.close());
-    // An idle loop may be used directly; it is then not given to another channel.
+    // Code may use an idle loop directly; the group then gives the loop to no other channel.
     let mut peer = connect(address);
     assert_echoes(&mut peer);
     drop(peer);

@@ -13,7 +13,7 @@ use crate::support::{
     AnnouncesChannel, Bench, TIME_LIMIT, connect, failure, get, ip, read_to_end, wait_until,
 };
 
-/// Far less than a polling interval, such as the second of Netty's blocking sockets: the wait is really interrupted.
+/// Far below a polling interval, such as one second in Netty's blocking sockets: proves that the wait is interrupted.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
 #[track_caller]

@@ -85,7 +85,7 @@ fn l13_max_channels_of_zero_or_of_a_fixed_group_is_an_error() {
     assert!(matches!(fixed, Err(LoopBuildError::NotPerChannel { max: 5 })));
 }
 
-/// A loop is free before its connection stops to count. A server whose limit is the number of loops therefore closes
+/// A loop is free before its connection stops counting. A server whose limit is the number of loops therefore closes
 /// no connection.
 #[test]
 fn l13_with_a_connection_limit_new_connections_wait_for_a_loop() {

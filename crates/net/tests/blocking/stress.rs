@@ -73,7 +73,7 @@ fn l13_connects_and_closes_race_with_the_end_of_the_group() {
     }
 }
 
-/// With `max_channels` and more short connections than can be served at once: the limit holds, and afterwards all loops
+/// With more short connections than `max_channels` at a time, the limit holds, and afterwards all loops
 /// are free.
 #[test]
 fn l13_many_clients_at_the_limit_leave_all_loops_free() {

@@ -137,7 +137,7 @@ impl Reporter for ReportSender {
     }
 }
 
-/// Writes back what it reads.
+/// Writes back every message.
 pub(crate) struct Echo;
 
 impl Handler for Echo {

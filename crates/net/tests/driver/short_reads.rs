@@ -1,4 +1,4 @@
-//! Short reads that do not empty the kernel's buffer: the data behind them is read without another event (L05).
+//! Short reads that do not empty the kernel's buffer: the remaining data is read without another event (L05).
 
 use std::io::{IoSlice, Write};
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use waterwheel_net::Socket;
 
 use crate::driver_rig::{DriverRig, on_every_driver, until};
 
-/// Reads until `len` bytes have come; returns them with `|` after each read.
+/// Reads until `len` bytes have arrived; returns the text with `|` after each read.
 fn text(rig: &mut DriverRig, len: usize) -> String {
     let mut text = String::new();
     while text.matches(|c| c != '|').count() < len {

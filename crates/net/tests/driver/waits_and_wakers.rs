@@ -86,7 +86,7 @@ fn l02_a_waker_outlives_its_driver() {
         let driver = factory.open().unwrap();
         let waker = driver.waker();
         drop(driver);
-        // The number of its eventfd must not have been reused.
+        // The descriptor number of the eventfd must not have been reused.
         let mut drivers = [(); 8].map(|()| factory.open().unwrap());
         waker.unpark();
         for driver in &mut drivers {

@@ -57,7 +57,7 @@ fn l05_simultaneous_events_come_as_wrote_then_read_then_eof() {
     });
 }
 
-/// Writes until there is no room as soon as it is connected, and logs its events.
+/// On `Connected`, writes until there is no room. Logs its events.
 struct WritesOnConnect(Sender<String>);
 
 impl Registrant for WritesOnConnect {
@@ -104,7 +104,7 @@ struct SharedLog {
     events: Vec<(usize, String)>,
 }
 
-/// Logs its events; the first event of all registrations runs the action of the test.
+/// Logs its events. The first event of any registration runs the action of the test.
 struct Member {
     index: usize,
     log: Rc<RefCell<SharedLog>>,

@@ -37,7 +37,7 @@ enum Served {
     Foreign,
 }
 
-/// Reports the turn of each read, and the turn of a timer that is due then.
+/// Reports the turn of each read, and the turn in which a timer set by that read fires.
 struct Reader(Sender<(Served, u64)>);
 
 impl Registrant for Reader {

@@ -51,7 +51,7 @@ fn l08_a_source_is_asked_for_its_descriptor_once() {
     event_loop.submit(|| ()).unwrap().join().unwrap();
 }
 
-/// Registers a copy of its source when it is unregistered, and unregisters that.
+/// When unregistered, registers a copy of its source and unregisters the copy.
 struct Reregisters(Rc<Cell<u64>>);
 
 impl ForeignHandler<PipeReader> for Reregisters {

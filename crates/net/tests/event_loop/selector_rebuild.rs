@@ -35,7 +35,7 @@ fn listen(rig: &LoopRig, reader: PipeReader) -> Receiver<Vec<u8>> {
 
 /// Leaves a stale entry in the epoll set that is ready forever under the token of a dead registration: a
 /// descriptor that was closed before it was unregistered, while a duplicate of it is open. The spin begins when
-/// this returns; dropping the duplicate would end it.
+/// this function returns; dropping the duplicate would end the spin.
 #[must_use]
 fn leave_stale_entry(rig: &LoopRig) -> impl Sized + use<> {
     let duplicate = eventfd(0, EventfdFlags::NONBLOCK).unwrap();
@@ -101,7 +101,7 @@ fn l06_other_registrations_lose_no_event_while_epoll_reports_stale_ones() {
             let received = listen(rig, reader);
             let _duplicate = leave_stale_entry(rig);
             let mut all = Vec::new();
-            // Each piece waits for the one before, so it may meet the loop in a spin, a rebuild or a pause.
+            // Each piece is sent after the previous one has arrived: during a spin, a rebuild or a pause of the loop.
             for piece in 0..PIECES {
                 writer.write_all(&piece.to_ne_bytes()).unwrap();
                 while all.len() < 4 * (piece as usize + 1) {
@@ -173,7 +173,7 @@ fn l06_two_hundred_rebuilds_under_load_lose_nothing() {
         drop(stop);
         for (received, writing) in pipes {
             let written = writing.join().unwrap();
-            // The writer is closed, so the registration ends, and with it the channel of its bytes.
+            // The writer is closed, so the registration ends and drops the sender of its bytes.
             let mut all = Vec::new();
             while let Ok(piece) = received.recv_timeout(TIME_LIMIT) {
                 all.extend(piece);

@@ -14,7 +14,7 @@ use waterwheel_net::{Auto, CoarseEpoll, Epoll, Poll};
 
 use crate::loop_rig::{LoopRig, TIME_LIMIT, on_every_loop, on_every_loop_with};
 
-/// A spin that outlasts every test: everything must be seen while the loop spins.
+/// A spin time that outlasts every test: the loop must notice everything while it spins.
 const ONE_HOUR: Duration = Duration::from_secs(3600);
 
 #[test]

@@ -22,7 +22,7 @@ mod counting_allocator;
 
 use counting_allocator::{allocations_in, bytes};
 
-/// The number of turns that are measured, after as many to warm up.
+/// The number of measured turns; the warm-up takes as many turns before.
 const TURNS: usize = 200;
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
@@ -131,13 +131,13 @@ fn l15_a_sleep_that_is_dropped_and_created_again_allocates_nothing() {
     });
 }
 
-/// The number of connections that are measured: as many as the tables of a loop have room for when they are full,
-/// so that each has its share of them.
+/// The number of measured connections: exactly fills the tables of a loop,
+/// so that each connection is charged its share of the tables.
 const CONNECTIONS: usize = 256;
 
-/// The memory budget of an idle connection: channel, pipeline with one handler, registration, and what the
-/// driver knows of it. 886 bytes, in five allocations and a share of the loop's tables; each allocation also costs
-/// the allocator some bytes, eight in most cases. It was 1,022.
+/// The memory budget of an idle connection: channel, pipeline with one handler, registration, and the entry in the
+/// driver. Measured: 886 bytes, in five allocations and a share of the loop's tables; each allocation also costs
+/// the allocator some bytes, eight in most cases. Formerly 1,022 bytes.
 const MOST_PER_CONNECTION: usize = 888;
 
 /// The entries of a connection in the tables of the poll(2) selector: 71 bytes.
@@ -196,9 +196,9 @@ fn echo(manual: &mut ManualEventLoop, peers: &mut [UnixStream]) {
     }
 }
 
-/// The allocation budget of a connection's life: the accepted socket, the message that it travels in, its transport,
-/// what other threads see of the channel, the channel, its slots, and what is known of its handler. The close
-/// allocates nothing. It was sixteen.
+/// The allocation budget of a connection's life: the accepted socket, the message that carries it, its transport,
+/// the part of the channel that other threads share, the channel, its slots, and its handler's entry. The close
+/// allocates nothing. Formerly sixteen.
 const MOST_PER_LIFE: u64 = 7;
 
 /// Registers accepted connections with the same loop.
@@ -241,7 +241,7 @@ fn c02_the_life_of_a_connection_stays_within_its_allocation_budget() {
         };
         (0..TURNS).for_each(|_| live());
         let (count, ()) = allocations_in(|| (0..TURNS).for_each(|_| live()));
-        // Now and then a new read block.
+        // The extra two are new read blocks.
         assert!(count <= MOST_PER_LIFE * TURNS as u64 + 2, "{count} in {TURNS} lives");
     });
 }
@@ -252,13 +252,13 @@ fn c06_an_echo_allocates_nothing() {
         let mut peers = [connect(&mut manual)];
         (0..TURNS).for_each(|_| echo(&mut manual, &mut peers));
         let (count, ()) = allocations_in(|| (0..TURNS).for_each(|_| echo(&mut manual, &mut peers)));
-        // Reads are carved from a block of the loop, which is allocated anew when it is used up.
+        // Reads are carved from a block of the loop, which is replaced by a new allocation when used up.
         assert!(count <= 2, "{count} in {TURNS} echoes");
     });
 }
 
-/// The allocation budget of an echo of a datagram: the datagram that was read, its bytes, their count of owners
-/// once they have two, and the datagram that is written. One that hands its bytes on saves the third.
+/// The allocation budget of an echo of a datagram: the datagram that was read, its bytes, the reference count
+/// once the bytes are shared, and the datagram that is written. An echo that moves the bytes saves the third.
 const MOST_PER_DATAGRAM: u64 = 4;
 
 struct DatagramEcho;

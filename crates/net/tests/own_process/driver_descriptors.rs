@@ -1,4 +1,4 @@
-//! Drivers leak no descriptor, and errors name what EMFILE has prevented. One test, because the number of open
+//! Drivers leak no descriptor, and errors name the call that failed with EMFILE. One test, because the number of open
 //! descriptors and RLIMIT_NOFILE belong to the process.
 
 #[path = "../support/driver_rig.rs"]
@@ -25,7 +25,7 @@ fn l02_drivers_leak_no_descriptor_and_name_what_fails_with_emfile() {
     assert_eq!(open_descriptors(), before, "at the end");
 }
 
-/// The lifecycle of registrations; some are left to the drop of the driver.
+/// Attaches, uses and detaches registrations; the drop of the driver closes the rest.
 fn full_lifecycle(rig: &mut DriverRig) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

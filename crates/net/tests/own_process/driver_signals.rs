@@ -1,6 +1,6 @@
 //! Signals neither end a wait nor move its deadline (EINTR, L06), and writes raise no SIGPIPE.
 //!
-//! Without the test harness: a signal to the process is handled by its main thread, so the wait has to be
+//! Without the test harness: the main thread handles a signal to the process, so the wait must run
 //! there.
 
 #[path = "../support/driver_rig.rs"]

@@ -42,7 +42,7 @@ fn main() {
 
 // The process.
 
-/// Echoes, with a greeting.
+/// Sends a greeting, then echoes.
 struct Echo(String);
 
 impl Handler for Echo {
@@ -108,7 +108,7 @@ fn takes() {
     }
 }
 
-/// Takes one descriptor too many, then opens a listener under that number, and takes again.
+/// Calls `take` for one descriptor too many, then opens a listener under that number, and calls `take` again.
 fn takes_twice() {
     println!("{}", Inherited::take().unwrap_err());
     let own = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -120,7 +120,7 @@ fn takes_twice() {
     assert_is_usable(&own);
 }
 
-/// Opens a listener under a number that the environment announces, and then takes.
+/// Opens a listener under a number that the environment announces, and then calls `take`.
 fn opens_first() {
     let own = TcpListener::bind("127.0.0.1:0").unwrap();
     assert_eq!(own.as_raw_fd(), 5);
@@ -164,8 +164,8 @@ struct Process {
 }
 
 impl Process {
-    /// Starts the process with these as descriptors 3 and 4. The shell in between sets LISTEN_PID to its own
-    /// pid, which the process keeps.
+    /// Starts the process with `passed` as descriptors 3 and 4. A shell sets LISTEN_PID to its own
+    /// pid, then execs the process, which keeps the pid.
     fn start(role: &str, passed: [OwnedFd; 2], environment: &str) -> Self {
         let script = format!("exec 3<&0 4<&2 0</dev/null 2>/dev/null; {environment} exec \"$0\"");
         let [third, fourth] = passed;

@@ -1,4 +1,4 @@
-//! Loops leak neither descriptors nor threads, and errors name what EMFILE has prevented. One test, because
+//! Loops leak neither descriptors nor threads, and errors name the call that failed with EMFILE. One test, because
 //! these numbers and RLIMIT_NOFILE belong to the process.
 
 #[path = "../support/loop_rig.rs"]

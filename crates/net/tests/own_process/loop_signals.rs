@@ -1,6 +1,6 @@
 //! A thousand signals a second do not disturb a loop that sleeps until its next timer (EINTR, L06).
 //!
-//! Without the test harness: a signal to the process is handled by its main thread, so the loop has to run
+//! Without the test harness: the main thread handles a signal to the process, so the loop must run
 //! there.
 
 #[path = "../support/loop_rig.rs"]

@@ -131,7 +131,7 @@ impl MulticastReceiver {
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
 const TO_GROUP: SocketAddr = SocketAddr::new(IpAddr::V4(GROUP), PORT);
 
-/// A datagram that must not arrive is checked by the next one that does.
+/// To check that a datagram does not arrive, the test receives the datagram sent after it.
 #[test]
 fn c13_members_of_a_group_receive_its_datagrams_until_they_leave() {
     in_network_namespace("c13_members_of_a_group_receive_its_datagrams_until_they_leave", |rig| {
@@ -141,7 +141,7 @@ fn c13_members_of_a_group_receive_its_datagrams_until_they_leave() {
             rig,
             MulticastMembership::new([239, 9, 9, 9]).at(number("one")),
         );
-        // Both by the routing table.
+        // The routing table chooses the interface for both.
         let sender = MulticastReceiver::new(rig, "10.1.0.1:0", &[]);
         let routed = MulticastReceiver::member(rig, MulticastMembership::new(GROUP));
         sender.send(TO_GROUP, "to both");

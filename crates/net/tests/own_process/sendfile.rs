@@ -100,7 +100,7 @@ fn c07_a_file_is_sent_without_a_copy() {
         let sent = rig.channel.write_and_flush(temp_file.region(..));
         let (allocations, ()) = allocations_in(|| turn_until(&mut rig.manual, || sent.is_done()));
         assert!(reading.join().unwrap() == temp_file.contents());
-        // Copied in pieces of 64 KiB it would take 64 allocations.
+        // A copy in pieces of 64 KiB would take 64 allocations.
         assert!(allocations < 32, "{allocations} allocations");
     });
 }

@@ -58,7 +58,7 @@ fn without_descriptors(rig: &LoopRig) {
     let mut first = TcpStream::connect(address).unwrap();
     echoes(&mut first);
 
-    // The client sockets are opened before: many more than there will be descriptors to accept them with, so that it
+    // The client sockets are opened first, many more than there are descriptors to accept them, so that it
     // does not matter if some are closed meanwhile.
     let clients: Vec<_> = (0..100).map(|_| client()).collect();
     let full = getrlimit(Resource::Nofile);

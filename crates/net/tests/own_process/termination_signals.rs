@@ -1,6 +1,6 @@
 //! SIGTERM and SIGINT tied to a drain (L11).
 //!
-//! Without the test harness: each test starts this program again as the process that is to end, and sends it
+//! Without the test harness: each test starts this program again as the process to terminate, and sends it
 //! signals.
 
 use std::io::{BufRead, BufReader, Lines};
@@ -47,8 +47,8 @@ fn main() {
     }
 }
 
-/// Catches SIGINT and SIGTERM in this process: a caught signal is back to its default in a child, one that was
-/// ignored stays ignored. A shell without job control has its background commands ignore SIGINT.
+/// Catches SIGINT and SIGTERM in this process: execve(2) resets a caught signal to its default, but an
+/// ignored signal stays ignored. A shell without job control starts background commands with SIGINT ignored.
 fn start_children_with_default_signals() {
     for signal in [Signal::TERM, Signal::INT] {
         let always = Arc::new(AtomicBool::new(true));
@@ -77,7 +77,7 @@ impl Handler for Server {
     }
 }
 
-/// Prints what it reads.
+/// Prints every message.
 struct Client;
 
 impl Handler for Client {
@@ -157,7 +157,7 @@ fn waits() {
     println!("{signal}");
 }
 
-/// Leaves two descriptors; the third fails with EMFILE.
+/// Lowers RLIMIT_NOFILE to leave two descriptors; opening a third fails with EMFILE.
 fn has_no_descriptors() {
     let free = rustix::io::dup(std::io::stdout()).unwrap().as_raw_fd();
     let mut limit = getrlimit(Resource::Nofile);
@@ -261,7 +261,7 @@ fn l11_a_hundred_busy_processes_receive_the_signal() {
 struct Process {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
-    /// Dropped when the process has exited, so that it is not killed.
+    /// Dropped when the process has exited, so that the watchdog does not kill it.
     _watch: mpsc::Sender<()>,
 }
 

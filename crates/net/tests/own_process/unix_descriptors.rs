@@ -34,7 +34,7 @@ fn c13_an_ancillary_message_whose_descriptors_exceed_the_limit_is_marked_truncat
 
         let pipe = Pipe::new();
         let three: Vec<BorrowedFd<'_>> = vec![pipe.writer.as_fd(); 3];
-        // The descriptor numbers that the kernel assigns next.
+        // Finds the descriptor numbers that the kernel assigns next.
         let files: Vec<File> = (0..4).map(|_| File::open("/dev/null").unwrap()).collect();
         let numbers: Vec<u64> = files.iter().map(|file| file.as_raw_fd() as u64).collect();
         drop(files);

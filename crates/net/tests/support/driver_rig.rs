@@ -152,7 +152,7 @@ impl DriverRig {
         round
     }
 
-    /// Collects rounds until this event; returns all events up to the end of its round.
+    /// Runs rounds until this event occurs; returns all events up to the end of that round.
     pub(crate) fn rounds_until(&mut self, last: &str) -> Vec<String> {
         let mut seen = Vec::new();
         while !seen.iter().any(|event: &String| event == last) {
@@ -161,7 +161,7 @@ impl DriverRig {
         seen
     }
 
-    /// Fails if an event comes, or if waits keep returning without one.
+    /// Fails if an event arrives, or if waits keep returning without an event.
     pub(crate) fn assert_quiet(&mut self) {
         let deadline = self.after(WATCH_TIME);
         let mut turns = 0;

@@ -64,7 +64,7 @@ pub(crate) fn on_epoll_with(
 }
 
 /// Runs a test on one loop, and prints the name of the driver if the test fails. A reported panic that the test
-/// has not consumed fails it too.
+/// has not consumed also fails the test.
 pub(crate) fn on_loop(
     name: &'static str,
     driver: impl OpenDriver + 'static,
@@ -242,7 +242,7 @@ impl EventLog {
         log
     }
 
-    /// Returns the events that have come already.
+    /// Returns the events that have already arrived.
     pub(crate) fn rest(&self) -> Vec<String> {
         self.0.try_iter().collect()
     }

@@ -55,7 +55,7 @@ impl<O: OpenDriver> Fixture for Loopback<O> {
         (Socket::unconnected(target).unwrap().into(), target)
     }
 
-    /// Unix datagrams: unlike UDP, they wait for a receiver without room.
+    /// Uses Unix datagrams: unlike UDP datagrams, they wait while the receiver has no room.
     fn datagrams(&self) -> (Io, Box<dyn RemoteDatagrams>) {
         let (ours, theirs) = UnixDatagram::pair().unwrap();
         theirs.set_read_timeout(Some(TIME_LIMIT)).unwrap();

@@ -170,7 +170,7 @@ impl Handler for Probe {
     }
 }
 
-/// Writes back what it reads, and flushes at the end of each round.
+/// Writes back every message, and flushes at the end of each round.
 pub(crate) struct Echo;
 
 impl Handler for Echo {

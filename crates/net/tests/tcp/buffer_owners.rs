@@ -12,7 +12,7 @@ use waterwheel_net::{Epoll, Poll, Tcp};
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get, on_every_loop};
 use crate::probe::{connect_and_send, group, ip, read_to_end, wait_until};
 
-/// Owns a buffer. Dropped, it sends the next one to the same channel.
+/// Owns a buffer. The drop sends the next buffer to the same channel.
 struct Chain {
     bytes: Vec<u8>,
     left: usize,
@@ -37,7 +37,7 @@ impl Drop for Chain {
     }
 }
 
-/// Answers with a chain of `.0` pieces of `.1` bytes, the last of which closes the channel.
+/// Answers with a chain of `.0` pieces of `.1` bytes, and closes the channel after the last piece.
 #[derive(Clone, Copy)]
 struct Pieces(usize, usize);
 
@@ -62,7 +62,7 @@ fn c05_rule_1_a_buffer_may_write_the_next_one_to_its_channel_when_it_is_dropped(
                 .connection_limit(&limit)
                 .child_initialiser(move |edit| Ok(edit.add_last("pieces", pieces).map(drop)?));
             let server = get(server.bind("127.0.0.1:0"));
-            // The second connection is served after the first no longer counts.
+            // The second connection is served once the first no longer counts.
             for _ in 0..2 {
                 let mut peer = connect_and_send(ip(server.local_address()));
                 assert_eq!(read_to_end(&mut peer).len(), pieces.0 * pieces.1);

@@ -49,7 +49,7 @@ fn c12_at_the_limit_new_connections_wait_until_one_closes() {
         rig.assert_not_spinning();
         waiting.iter_mut().for_each(assert_unanswered);
         assert_eq!((limit.open(), limit.max(), limit.turned_away()), (2, 2, 0));
-        // For each connection that closes one is accepted, in the order of the backlog.
+        // Each closed connection lets the server accept the next connection of the backlog.
         let [first, second] = served;
         let [mut third, mut fourth, mut fifth] = waiting;
         drop(first);
@@ -91,7 +91,7 @@ fn c12_of_servers_that_share_a_limit_the_one_with_waiting_connections_is_woken()
         let mut at_the_other = connect_and_send(at_other);
         rig.assert_not_spinning();
         assert_unanswered(&mut at_the_other);
-        // The server of the closed connection has none waiting.
+        // The server of the closed connection has no waiting connection.
         drop(first);
         assert_echoed(&mut at_the_other);
         let mut again = connect_and_send(at_one);
@@ -99,7 +99,7 @@ fn c12_of_servers_that_share_a_limit_the_one_with_waiting_connections_is_woken()
         assert_unanswered(&mut again);
         drop(at_the_other);
         assert_echoed(&mut again);
-        // A closed server closes its waiting connections, and does not keep others from being woken.
+        // A closed server closes its waiting connections, and other servers are still woken.
         let (mut late, mut later) = (connect_and_send(at_other), connect_and_send(at_one));
         rig.assert_not_spinning();
         get(one.close());

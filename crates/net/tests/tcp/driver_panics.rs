@@ -21,7 +21,7 @@ use waterwheel_testkit::loop_suite::panic_quietly;
 use crate::loop_rig::{LoopRig, TIME_LIMIT, get};
 use crate::probe::{ProbeLog, ProbedServer, connect_and_send, group, ip, read_to_end};
 
-/// The call that panics, once, and whether the driver names the token.
+/// The driver call that panics once, and true if the driver names the token.
 #[derive(Clone, Default)]
 struct Fault(Arc<Mutex<Option<(&'static str, bool)>>>);
 
@@ -34,7 +34,7 @@ impl Fault {
         *self.0.lock().unwrap() = Some((call, false));
     }
 
-    /// Returns `Some` if this call is to panic, with whether the driver names the token.
+    /// Returns `Some` if this call must panic: true if the driver names the token.
     fn strikes(&self, call: &str) -> Option<bool> {
         let mut armed = self.0.lock().unwrap();
         let (_, names) = armed.take_if(|(at, _)| *at == call)?;
@@ -42,12 +42,12 @@ impl Fault {
     }
 }
 
-/// Panics as the fault says. In `next_event` and `wait` it panics over the connection whose peer sends "boom".
+/// Panics in the call that `fault` names: in `next_event` at the read of "boom", in `wait` at the first read.
 struct Panics {
     inner: Box<dyn Driver>,
     fault: Fault,
     at: Option<Token>,
-    /// Handed out before the inner driver is asked for another event.
+    /// An event to return before the next event of the inner driver.
     kept: Option<IoEvent>,
 }
 
@@ -91,7 +91,7 @@ impl DriverWrapper for Panics {
     }
 
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>) {
-        // Only when reads are turned off: the server may be turning its own on.
+        // Panics only when reads are turned off: the server may turn on its own reads meanwhile.
         if plan.is_none() {
             self.strike("set_read");
         }

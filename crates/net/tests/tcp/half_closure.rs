@@ -127,7 +127,7 @@ fn c10_a_reset_closes_a_half_closed_connection() {
     });
 }
 
-/// PassesOn everything on, on another thread.
+/// Passes every event on, on another thread.
 struct PassesOn;
 
 impl RemoteHandler for PassesOn {}

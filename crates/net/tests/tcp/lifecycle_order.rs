@@ -31,7 +31,7 @@ struct LifecycleCheck {
     counts: Arc<LifecycleCounts>,
     seen: Vec<&'static str>,
     closed: bool,
-    /// The channel closes itself after this number of reads.
+    /// The handler closes its channel after this number of reads.
     max_reads: usize,
 }
 

@@ -107,7 +107,7 @@ fn client(rig: &LoopRig) -> Bootstrap {
     Bootstrap::new(&group(rig), Tcp)
 }
 
-/// The channel that the server has made for a client.
+/// Returns the channel that the server has created for a client.
 fn accepted(rig: &LoopRig, peer: SocketAddr) -> Channel {
     let clock = waterwheel_executor::Clock::Monotonic;
     let limit = clock.now().plus(TIME_LIMIT);
@@ -328,7 +328,7 @@ fn c11_an_option_set_during_the_connect_is_kept() {
         let address = ip(listener.local_address());
         let new = waterwheel_channel::NewChannel::new(waterwheel_channel::Stream::new(Tcp));
         let channel = get(group(rig).register(new));
-        // Both in one call on the loop: the connect cannot finish before it returns.
+        // Both calls run in one task on the loop: the connect cannot finish before the task returns.
         let here = channel.clone();
         let (connected, set) = rig.run_on_loop(move |_| {
             let connected = here.connect(address);

@@ -19,7 +19,7 @@ use crate::probe::{ip, wait_until};
 
 const LOOPS: usize = 3;
 
-/// A command that was taken a moment ago may still count as one that waits.
+/// About ten channels per worker: a command that was just taken may still count as queued.
 const NEARLY_TEN: RangeInclusive<usize> = 9..=11;
 
 /// Announces its channel when it becomes active.
@@ -32,7 +32,7 @@ impl Handler for AnnouncesChannel {
     }
 }
 
-/// A server with an acceptor group of its own, so that the server's channel is no load of the workers.
+/// A server with an acceptor group of its own, so that the server's channel does not count as load of a worker.
 struct WorkerServer {
     workers: EventLoopGroup,
     boss: EventLoopGroup,
@@ -137,7 +137,7 @@ fn e18_a_connection_counts_once_while_it_is_being_registered() {
     let (note, loads) = channel();
     let server = WorkerServer::open(ReportsLoad(note), |server| {
         server.child_initialiser(|_| {
-            // On the worker, while it registers them all: asks the chooser once more.
+            // Runs on the worker for each registration: calls the chooser once more.
             let _ =
                 EventLoop::current().and_then(|worker| worker.parent()).expect("a worker").next();
             Ok(())
@@ -155,7 +155,7 @@ fn e18_a_connection_counts_once_while_it_is_being_registered() {
     let placing: Vec<_> = peers.iter().map(|_| next_load()).collect();
     drop(release);
     let registering: Vec<_> = peers.iter().map(|_| next_load()).collect();
-    // The task that held the worker counts until its admission is returned.
+    // The task that held the worker may count as load a moment longer.
     assert!(placing.iter().enumerate().all(|(n, load)| (n..=n + 1).contains(load)), "{placing:?}");
     let expected = BURST - 1..=BURST;
     assert!(registering.iter().all(|load| expected.contains(load)), "{registering:?}");

@@ -1,5 +1,5 @@
-//! Datagram sockets without room. UDP on the loopback takes, and loses, any number of datagrams; the other end
-//! of a Unix pair holds a few, and takes more after it has read some.
+//! Datagram sockets without room. UDP on the loopback accepts any number of datagrams and drops some; the other end
+//! of a Unix socket pair holds a few, and accepts more after it has read some.
 
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;

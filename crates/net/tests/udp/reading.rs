@@ -1,4 +1,4 @@
-//! Reads of datagrams: senders, sizes, and when they happen (C09, C13).
+//! Reads of datagrams: senders, sizes, and when reads happen (C09, C13).
 
 use waterwheel_channel::{ChannelOptions, Datagram, ReceiveSizes};
 

@@ -39,7 +39,7 @@ fn r04_a_relay_to_an_unreachable_port_does_not_block_its_loop() {
         let back = ProbeBuilder::new(rig).connect(&*there);
         let front = relay(rig, &back.channel);
         let front_address = ip(front.local_address());
-        // All while the loop is busy: it finds the error and the datagram in one round, and sends by the failing
+        // All sends run in one task: the loop finds the error and the datagram in one round, and sends by the failing
         // channel before it handles that channel's error.
         let (back_channel, at, from) = (back.channel.clone(), there.clone(), client);
         let peer = rig.run_on_loop(move |_| {
@@ -78,7 +78,7 @@ fn r04_an_error_together_with_epollout_does_not_make_a_round_endless() {
         let all: Vec<_> = all.collect();
         rig.wait_until_asleep();
         assert!(probe.channel.pending_bytes() > 0, "no room is left");
-        // The peer connects elsewhere: that makes room, and is an error.
+        // The peer connects to another socket, which makes room and raises an error.
         let name = format!("waterwheel-{}-{}", std::process::id(), theirs.as_raw_fd());
         let name = SocketAddr::from_abstract_name(name).unwrap();
         let _elsewhere = UnixDatagram::bind_addr(&name).unwrap();

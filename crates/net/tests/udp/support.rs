@@ -130,7 +130,7 @@ impl UdpProbe {
         }
     }
 
-    /// Returns the events that have come already, without `ReadComplete`.
+    /// Returns the events that have already arrived, without `ReadComplete`.
     pub(crate) fn rest(&self) -> Vec<ProbeEvent> {
         self.events.try_iter().filter(|event| *event != ProbeEvent::ReadComplete).collect()
     }
@@ -216,7 +216,7 @@ impl Handler for EventTap {
     }
 }
 
-/// Opens a channel over a socket that the test has made, and of which it keeps a descriptor.
+/// Opens a channel over a socket that the test has opened; the test keeps its peer or a duplicate.
 pub(crate) struct ReadyMadeSocket<S>(Mutex<Option<S>>);
 
 impl ReadyMadeSocket<UdpSocket> {
@@ -236,7 +236,7 @@ impl ReadyMadeSocket<UnixDatagram> {
         (Self(Mutex::new(Some(ours))), theirs)
     }
 
-    /// Returns an unconnected socket, and another one with its abstract name.
+    /// Returns an unconnected socket, and a socket bound to the returned abstract name.
     pub(crate) fn unconnected() -> (Self, (UnixDatagram, String)) {
         let ours = UnixDatagram::unbound().expect("a socket");
         let name = format!("waterwheel-{}-{}", std::process::id(), ours.as_raw_fd());

@@ -19,7 +19,7 @@ use crate::probe::Echo;
 /// The number of descriptors in each ancillary message.
 const EACH: usize = 16;
 
-/// The bytes of each ancillary message: so few that the high-water mark would be thousands of descriptors away if they
+/// The bytes of each message: so few that thousands of descriptors would stay below the high-water mark if they
 /// were not counted.
 const TEXT: [u8; 256] = [b'x'; 256];
 
@@ -50,7 +50,7 @@ fn k14_an_echo_holds_few_descriptors_of_a_peer_that_does_not_read() {
         let (channel, peer) = connection(rig, Echo);
         let pipe: OwnedFd = std::io::pipe().unwrap().1.into();
         let mut sent = 0;
-        // Until the channel is unwritable, and then as many as the kernel takes.
+        // Sends until the channel is unwritable and the kernel accepts no more.
         for _ in 0..10_000_000 {
             let full = !send_if_room(&peer, &descriptors(&pipe));
             sent += usize::from(!full);
@@ -90,7 +90,7 @@ fn send_if_room(peer: &UnixStream, passed: &[BorrowedFd<'_>]) -> bool {
             assert_eq!(sent, TEXT.len(), "all or nothing is sent");
             true
         }
-        // ETOOMANYREFS: too many descriptors in flight is like no room.
+        // ETOOMANYREFS (too many descriptors in flight) is treated like EAGAIN.
         Err(rustix::io::Errno::AGAIN | rustix::io::Errno::TOOMANYREFS) => false,
         Err(error) => panic!("{error}"),
     }

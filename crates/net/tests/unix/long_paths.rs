@@ -1,4 +1,4 @@
-//! Unix sockets at the longest path: 108 bytes, which leave no room for a NUL in `sun_path` (C13).
+//! Unix sockets at the longest path: 108 bytes, without room for a NUL in `sun_path` (C13).
 //!
 //! The kernel reports the address of such a socket with 111 bytes, one more than `sockaddr_un` has.
 

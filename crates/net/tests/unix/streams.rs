@@ -63,7 +63,7 @@ fn c13_a_unix_client_talks_to_a_unix_server() {
     });
 }
 
-/// Answers in upper case; takes bytes and knows nothing of ancillary messages.
+/// Answers in upper case; accepts bytes and does not handle ancillary messages.
 struct AnswersInUpperCase;
 
 impl InboundHandler for AnswersInUpperCase {

@@ -57,16 +57,16 @@ enum DatagramRound {
 /// A datagram socket and the readiness that the kernel has reported for it.
 pub(super) struct DatagramEndpoint {
     socket: DatagramSocket,
-    /// Edge-triggered (EPOLLET): reported readiness is kept in `ready` until a system call disproves it.
+    /// True if edge-triggered (EPOLLET): reported readiness is kept in `ready` until a system call disproves it.
     is_edge: bool,
     /// `Some` while reads are on.
     plan: Option<PackedReadPlan>,
     round: DatagramRound,
-    /// `Wrote` or `Failed` is owed.
+    /// True while `Wrote` or `Failed` is owed.
     write_pending: bool,
-    /// The kernel has reported room (EPOLLOUT), and nothing was sent since.
+    /// True if the kernel has reported room (EPOLLOUT) and nothing was sent since.
     is_room_reported: bool,
-    /// The socket can no longer be used.
+    /// True if the socket can no longer be used.
     is_broken: bool,
     /// Readiness that the kernel has reported and no system call has disproved yet.
     ready: ReadyFlags,
@@ -114,7 +114,7 @@ impl DatagramEndpoint {
         if self.write_pending {
             wanted = wanted | Interest::WRITABLE;
         }
-        // EPOLLERR is reported for any interest. While neither reads nor writes want it, the socket leaves the
+        // EPOLLERR is reported for any interest. While reads are off and no write is pending, the socket leaves the
         // set, and the error waits for the next read or write.
         let watch = WatchedEvents { interest: wanted, read_end: false, edge: self.is_edge };
         (!self.is_broken && !wanted.is_empty()).then_some(watch)
@@ -223,8 +223,8 @@ impl DatagramEndpoint {
                 Ok(Submit::Done(n))
             }
             (Err(error), _) if error.kind() != ErrorKind::WouldBlock => Err(error),
-            // Not this socket's buffer is full but the receiver's. The kernel does not report when an
-            // unconnected receiver has room again; it would report EPOLLOUT for this socket at once, in every
+            // The receiver's buffer is full, not the buffer of this socket. The kernel does not report when an
+            // unconnected receiver has room again; instead it would report EPOLLOUT for this socket at once, in every
             // wait.
             (Err(_), Some(to)) if self.is_room_reported && !self.can_wait_for_room(to) => {
                 let what = format!(
@@ -240,9 +240,9 @@ impl DatagramEndpoint {
         }
     }
 
-    /// True if the kernel reports when this address has room again. It does for the connected peer of an IP
-    /// socket; a connected Unix socket may also send to other addresses, about which the kernel reports
-    /// nothing.
+    /// True if the kernel reports when this address has room again. True for the connected peer of an IP
+    /// socket. A connected Unix socket may also send to other addresses, and the kernel does not
+    /// report when those have room.
     fn can_wait_for_room(&self, to: &Address) -> bool {
         let socket = &self.socket.socket;
         socket.has_peer() && !matches!(to, Address::Unix(_))
@@ -276,7 +276,7 @@ impl DatagramEndpoint {
             self.round = DatagramRound::Reading { left: plan.max_reads };
         }
         let DatagramRound::Reading { left } = self.round else { return None };
-        // Datagrams that were received before reads were turned off wait in `received` like those in the
+        // Datagrams received before reads were turned off wait in `received`, as others wait in the
         // kernel.
         if let (Some(plan), 1..) = (self.plan, left) {
             if self.socket.received.is_empty() && self.ready.contains_any(READ_EVENTS) {

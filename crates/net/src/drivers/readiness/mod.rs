@@ -1,4 +1,4 @@
-//! The driver over a selector that reports readiness: everything but the kernel's set of descriptors.
+//! The readiness driver: everything but the kernel's set of descriptors, which the selector holds.
 //!
 //! ```text
 //!   attach, set_read, write …  ──► changes ──► wait: apply changes, ask the selector ──► events, queue ──► next_event
@@ -12,7 +12,7 @@
 //!   kept until a system call disproves it. A registration that still has work by that readiness at the end of
 //!   its visit, or when reads are turned on, is queued without asking the kernel. An edge that no registration
 //!   waits for does not end a wait.
-//! - A wait marks the tokens that are ready. `next_event` visits them one by one, read from the selector's
+//! - A wait marks the tokens that are ready. `next_event` visits them one by one, in the order of the selector's
 //!   buffer, and makes the system call whose result is the event. A token that was detached in between is
 //!   skipped. A token queued after the wait belongs to the next [round](round).
 //! - While a round is not over, `wait` returns at once without asking the kernel: no later report can overtake
@@ -56,7 +56,7 @@ use crate::foreign::ForeignFd;
 /// A driver over a selector. See the [module documentation](self).
 pub(crate) struct ReadinessDriver<S> {
     name: &'static str,
-    /// Only one socket may be attached at a time: a second one is refused.
+    /// True if only one socket may be attached at a time: a second socket is refused.
     is_single_socket: bool,
     selector: S,
     waker: Arc<Waker>,

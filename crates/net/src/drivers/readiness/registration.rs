@@ -18,19 +18,19 @@ pub(super) struct Registration {
     pub(super) io: RegisteredIo,
     /// The events the kernel watches for; `None` if the descriptor is not in the kernel's set.
     watched: Option<WatchedEvents>,
-    /// An edge came that the endpoint does not wait for: the next change narrows `watched` to the wanted
+    /// True after an edge that the endpoint does not wait for: the next change narrows `watched` to the wanted
     /// events.
     must_narrow: bool,
-    /// The token is in the driver's list of changes.
+    /// True while the token is in the driver's list of changes.
     pub(super) is_in_changes: bool,
     pub(super) visit: Visit,
 }
 
-/// Says whether a token waits to be visited, and in which list it is. A token is in at most one list.
+/// Whether a token waits for a visit, and in which list. A token is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     None,
-    /// An event of the selector named the token: it is visited in this round.
+    /// A selector event named the token: the token is visited in this round.
     Reported,
     /// In the driver's `queue`, visited at the end of this round, or in `deferred`, visited in the next one.
     Queued,
@@ -57,8 +57,8 @@ impl Registration {
 
     /// True if the kernel's set has to change. An edge-triggered stream or listener may be watched for more
     /// events than it wants: an unwanted edge is recorded for later, and costs at most [one](Self::must_narrow)
-    /// visit. A datagram socket may not: each write that finds no room must ask the kernel anew, because for
-    /// many receivers the kernel does not report later that they have room.
+    /// visit. A datagram socket may not: each write that finds no room must modify the set again, because for
+    /// many receivers the kernel does not report room later.
     pub(super) fn is_changed(&self) -> bool {
         match (self.watched, self.io.wanted_events()) {
             (Some(watched), Some(wanted)) if self.io.may_over_watch() => {
@@ -84,8 +84,8 @@ impl Registration {
         Ok(())
     }
 
-    /// Records readiness reported by the kernel; returns true if the token needs a visit. Otherwise the kernel
-    /// is told not to report it again.
+    /// Records readiness reported by the kernel; returns true if the token needs a visit. Otherwise the next
+    /// change of the set stops such reports.
     #[inline]
     pub(super) fn on_ready(&mut self, ready: ReadyFlags) -> bool {
         let needs_visit = self.io.on_ready(ready);
@@ -93,7 +93,7 @@ impl Registration {
         needs_visit
     }
 
-    /// Adds the registration to another set, which does not have it yet.
+    /// Adds the registration to another set that does not contain the descriptor.
     pub(super) fn move_to<S: Selector>(&mut self, token: Token, set: &mut S) -> io::Result<()> {
         self.watched = None;
         self.apply(token, set)
@@ -113,8 +113,8 @@ impl Registration {
         }
     }
 
-    /// Removes the descriptor from the kernel's set before it is closed: a duplicate would keep it there.
-    /// Without a duplicate the close does so, which saves a system call.
+    /// Removes the descriptor from the kernel's set before it is closed: an open duplicate would keep the
+    /// entry there. Without a duplicate the close removes the entry, which saves a system call.
     pub(super) fn remove_before_close<S: Selector>(mut self, token: Token, set: &mut S) {
         if S::FORGETS_CLOSED && self.io.socket().is_some_and(Socket::is_sole) {
             return;
@@ -183,7 +183,7 @@ impl RegisteredIo {
 
     #[inline]
     fn on_ready(&mut self, ready: ReadyFlags) -> bool {
-        // Most registrations are streams: they are tested first, and the rest only after that.
+        // Most registrations are streams, so streams are tested first.
         if let RegisteredIo::Stream(endpoint) = self {
             return endpoint.on_ready(ready);
         }
@@ -278,7 +278,7 @@ pub(super) struct ForeignEndpoint {
     ready: ReadyFlags,
     /// `Failed` with this error is owed.
     failure: Option<io::Error>,
-    /// The descriptor can no longer be watched.
+    /// True if the descriptor can no longer be watched.
     is_broken: bool,
 }
 

@@ -1,4 +1,4 @@
-//! One round: tells the kernel what has changed, asks it which registrations are ready, and visits those one by
+//! One round: tells the kernel what has changed, asks which registrations are ready, and visits them one by
 //! one.
 //!
 //! ```text
@@ -34,7 +34,7 @@ impl<S: Selector> ReadinessDriver<S> {
     /// Tells the kernel which watched events have changed since the last wait.
     #[inline(never)]
     pub(super) fn apply_changes(&mut self) {
-        // The list is cleared after all were applied: a panic over one token must not lose the others.
+        // The list is cleared after all changes were applied: a panic over one token must not lose the others.
         for token in &self.changes {
             let token = *token;
             let Some(registration) = self.registrations.get_mut(token) else { continue };
@@ -55,7 +55,7 @@ impl<S: Selector> ReadinessDriver<S> {
         self.cursor < self.event_count + self.queue.len()
     }
 
-    /// Returns how many registrations of this round are still to be visited; zero ends the round.
+    /// Returns how many registrations of this round have not been visited yet; zero ends the round.
     #[cold]
     pub(super) fn count_left_in_round(&mut self) -> usize {
         let tokens =
@@ -84,7 +84,7 @@ impl<S: Selector> ReadinessDriver<S> {
         (self.event_count, self.queue, self.cursor) = (0, left, 0);
     }
 
-    /// Starts a round with the deferred registrations, as far as they still have work.
+    /// Starts a round with the deferred registrations that still have work.
     #[inline(never)]
     pub(super) fn start_with_deferred(&mut self) {
         self.deferred.retain(|token| {
@@ -121,7 +121,7 @@ impl<S: Selector> ReadinessDriver<S> {
         Ok((ready, select_flags))
     }
 
-    /// Returns the token at this position: of a selector event, or of a queue entry behind the events.
+    /// Returns the token at this position: from a selector event, or from the queue, which follows the events.
     #[inline]
     fn token_at(&self, at: usize) -> Option<Token> {
         if at >= self.event_count {
@@ -140,12 +140,12 @@ impl<S: Selector> ReadinessDriver<S> {
             .flatten()
     }
 
-    /// Returns the next event of this round. Nearly always it comes from a stream with plain data to read or
-    /// from a foreign descriptor: that is the fast path here, and everything else is [another
+    /// Returns the next event of this round. Nearly every event comes from a stream with plain data to read or
+    /// from a foreign descriptor: this function is their fast path, and everything else is [another
     /// step](Self::next_step).
     #[inline(never)]
     pub(super) fn next_in_round(&mut self) -> Option<IoEvent> {
-        // After another step a read might exceed the plan: the fast path is for the first step only.
+        // The fast path is for the first step only: after another step a read might exceed the plan.
         if self.steps == 0
             && let Some(token) = self.token_at(self.cursor)
             && let Some(registration) = self.registrations.get_mut(token)
@@ -161,7 +161,7 @@ impl<S: Selector> ReadinessDriver<S> {
                 }
                 registration.visit = Visit::None;
                 self.cursor += 1;
-                // The plan has ended the round, not an empty kernel buffer.
+                // The plan's limit has ended the reads; the kernel's buffer may hold more.
                 if !endpoint.is_drained() && endpoint.end_visit() {
                     enqueue(registration, token, &mut self.deferred);
                 }
@@ -214,7 +214,7 @@ impl<S: Selector> ReadinessDriver<S> {
     }
 }
 
-/// Returns how a token at this position must be marked to be visited here.
+/// Returns the mark that a token at this position must have to be visited.
 #[inline]
 fn expected_visit(at: usize, signals: usize) -> Visit {
     if at < signals { Visit::Reported } else { Visit::Queued }

@@ -1,4 +1,4 @@
-//! Behaviour that a kernel shows rarely or never on demand, tested over a scripted selector.
+//! Rare kernel behaviour that a test cannot provoke, simulated by a scripted selector.
 
 mod edges;
 mod error_queues;
@@ -18,7 +18,7 @@ use crate::drivers::selector::{ReadyFlags, SelectorEvent, WatchedEvents};
 use crate::foreign::foreign_io;
 use crate::sockets::socket::Socket;
 
-/// The calls made to the selector, and the answers it is to give.
+/// The calls made to the selector, and the results of the next calls.
 #[derive(Default)]
 struct Script {
     calls: Vec<String>,
@@ -27,7 +27,7 @@ struct Script {
     found: Vec<SelectorEvent>,
     /// The call to refuse.
     refuse: Option<&'static str>,
-    /// `add` of this token panics.
+    /// The token for which `add` panics.
     panics: Option<Token>,
     /// The errno of a refusal.
     errno: Option<Errno>,
@@ -52,7 +52,7 @@ impl<const EDGES: bool> Scripted<EDGES> {
         self.script().waits.push_back(Err(kind.into()));
     }
 
-    /// Returns the calls made since the last time.
+    /// Returns the selector calls since the last call of this function.
     fn calls(&self) -> Vec<String> {
         std::mem::take(&mut self.script().calls)
     }

@@ -33,7 +33,7 @@ use super::read_plan::{PackedReadPlan, READ_EVENTS, max_steps};
 use crate::drivers::selector::{ReadyFlags, WatchedEvents};
 use crate::sockets::socket::Socket;
 
-/// Readiness that is checked at the end of a round: an error, a hang-up, or the peer's end while reads are off.
+/// Readiness that is checked at the end of a round: an error, a hang-up, or EPOLLRDHUP while reads are off.
 const CHECKED_AT_ROUND_END: ReadyFlags =
     ReadyFlags::ERROR.or(ReadyFlags::INVALID).or(ReadyFlags::HANG_UP).or(ReadyFlags::READ_END);
 
@@ -41,25 +41,25 @@ const CHECKED_AT_ROUND_END: ReadyFlags =
 pub(super) struct StreamEndpoint {
     socket: Socket,
     phase: SocketPhase,
-    /// Edge-triggered (EPOLLET).
+    /// True if edge-triggered (EPOLLET).
     is_edge: bool,
     /// `Some` while reads are on and `Eof` was not emitted.
     plan: Option<PackedReadPlan>,
     round: ReadRound,
-    /// A read has found the end of the stream. Reads may have been turned off before `Eof` was emitted.
+    /// True after a read has found the end of the stream. Reads may have been turned off before `Eof` was emitted.
     is_eof_found: bool,
-    /// `Eof` was emitted.
+    /// True after `Eof` was emitted.
     is_eof_reported: bool,
-    /// `PeerFinished` was emitted, or is not needed. EPOLLRDHUP is no longer requested then: the condition
+    /// True if `PeerFinished` was emitted or is not needed. EPOLLRDHUP is then no longer requested: the condition
     /// lasts, and every wait would report it.
     is_finish_reported: bool,
-    /// `Wrote` or `Failed` is owed.
+    /// True while `Wrote` or `Failed` is owed.
     write_pending: bool,
-    /// EPOLLHUP was reported. It lasts and cannot be masked, so a socket that wants nothing else leaves the
+    /// True after EPOLLHUP, which lasts and cannot be masked: a socket that wants nothing else leaves the
     /// set.
     is_hung_up: bool,
     /// Readiness that the kernel has reported and no system call has disproved yet. `WRITE` is kept only while
-    /// a write or a connect is pending: other writers find out by writing.
+    /// a write or a connect is pending; otherwise the next write discovers whether there is room.
     ready: ReadyFlags,
     /// An owed `Failed`, or `AcceptFailed` of a listener; emitted as the last event of the round.
     failure: Option<io::Error>,
@@ -90,8 +90,8 @@ impl SocketPhase {
 }
 
 impl StreamEndpoint {
-    /// Wraps a socket, and begins to connect it if its role says so. With `edges` the socket is edge-triggered
-    /// if it is a TCP socket: only there a short read shows that the kernel's buffer is empty.
+    /// Wraps a socket, and begins to connect it if its role says so. With `edges` a TCP socket is edge-triggered:
+    /// only for TCP does a short read show that the kernel's buffer is empty.
     pub(super) fn new(socket: Socket, role: Role, edges: bool) -> io::Result<Self> {
         let mut ready = ReadyFlags::NONE;
         let phase = match role {
@@ -137,7 +137,7 @@ impl StreamEndpoint {
 
     /// Returns the events to watch for; `None` if the socket must not be in the set.
     pub(super) fn wanted_events(&self) -> Option<WatchedEvents> {
-        // Edge-triggered, EPOLLPRI also tells that there is urgent data, at which a read stops short.
+        // An edge-triggered socket also needs EPOLLPRI, because a read stops short at urgent data.
         let readable = match self.is_edge {
             true => Interest::READABLE | Interest::PRIORITY,
             false => Interest::READABLE,
@@ -162,7 +162,7 @@ impl StreamEndpoint {
         (!wanted.is_empty() || !self.is_hung_up).then_some(watch)
     }
 
-    /// True while reads are off and `PeerFinished` is still to be emitted.
+    /// True while reads are off and `PeerFinished` has not been emitted.
     fn reports_peer_finish(&self) -> bool {
         let is_silent = self.plan.is_none() && self.phase >= SocketPhase::Connected;
         is_silent && !self.is_eof_reported && !self.is_finish_reported
@@ -240,7 +240,7 @@ impl StreamEndpoint {
         }
     }
 
-    /// Turns reads on with this plan, or off; they stay off after the end of the stream.
+    /// Turns reads on with this plan, or off; reads stay off after the end of the stream.
     pub(super) fn set_read(&mut self, plan: Option<ReadPlan>) {
         self.plan = plan.filter(|_| !self.is_eof_reported).map(PackedReadPlan::of);
     }
@@ -306,8 +306,8 @@ impl StreamEndpoint {
         }
     }
 
-    /// Emits `PeerFinished` if the peer has finished and reads are off. With an error, `Failed` reports the end
-    /// instead. A hang-up alone says nothing about a peer: a socket that was never connected has it as well.
+    /// Emits `PeerFinished` if the peer has finished and reads are off. After an error, `Failed` is emitted
+    /// instead. EPOLLHUP alone proves no peer: the kernel also reports EPOLLHUP for a socket that was never connected.
     fn report_peer_finish(&mut self, token: Token) -> Option<IoEvent> {
         let finished = self.ready.contains_any(ReadyFlags::READ_END)
             && !self.ready.contains_any(ReadyFlags::ERROR);
@@ -328,12 +328,12 @@ impl StreamEndpoint {
             return None;
         }
         match self.socket.take_error() {
-            // A hang-up without an error: the attempt was ended through another descriptor of the socket.
+            // A hang-up without an error: the connect was aborted through another descriptor of the socket.
             Ok(None) if hung_up && !self.socket.has_peer() => {
                 self.break_with(ErrorKind::NotConnected.into());
                 None
             }
-            // Only entries in the error queue: the attempt goes on.
+            // EPOLLERR came from the error queue only: the connect is still in progress.
             Ok(None) if !writable && !self.socket.has_peer() => {
                 self.socket.drain_error_queue();
                 None

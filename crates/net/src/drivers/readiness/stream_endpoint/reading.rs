@@ -1,4 +1,4 @@
-//! Rounds of reads and accepts: how many are made, and which event each one becomes.
+//! Rounds of reads and accepts: the number of calls per round, and the event of each call.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
@@ -65,8 +65,8 @@ impl ReadOutcome {
 }
 
 impl StreamEndpoint {
-    /// Reads once if there is plain data to read and no other readiness, as nearly always. Returns the bytes,
-    /// and whether this was the last read of the round: its `ReadComplete` is then owed by the caller. Any
+    /// Reads once if plain data is the only readiness, the usual case. Returns the bytes,
+    /// and true if this was the last read of the round: the caller then owes its `ReadComplete`. Any
     /// other outcome is returned as an error, for [`next`](Self::next) to turn into an event.
     #[inline(always)]
     pub(in crate::drivers::readiness) fn read_fast(
@@ -116,9 +116,9 @@ impl StreamEndpoint {
                 return self.complete_reads(token, ReadRound::ReadsDone);
             };
             let Some(left) = left.checked_sub(1) else {
-                // More data may follow: an error behind it can wait until the next round. Entries in the error
-                // queue cannot: while there are any, no pending write is answered. A pending socket error is
-                // found by the read behind the data, which must not take a short read for the last one.
+                // More data may follow: an error after the data can wait until the next round. Entries in the error
+                // queue cannot wait: until they are drained, no pending write is answered. A pending socket error is
+                // found by a read after the data: PRIORITY keeps a short read from ending the reads before.
                 if self.ready.take(ReadyFlags::ERROR) {
                     self.socket.drain_error_queue();
                     self.ready |= ReadyFlags::PRIORITY;
@@ -138,7 +138,7 @@ impl StreamEndpoint {
                 return Some(event);
             }
         }
-        // Reads may have been turned off since the end was found: it is found again when they are on.
+        // If reads were turned off after the end was found, a later read finds the end again.
         let at_end = std::mem::replace(&mut self.round, ReadRound::ReadsDone) == ReadRound::EofOwed;
         (at_end && self.plan.is_some()).then(|| self.report_eof(token))
     }
@@ -153,8 +153,8 @@ impl StreamEndpoint {
                 self.ready.take(CLEARED_BY_EAGAIN);
                 self.complete_reads(token, ReadRound::ReadsDone)
             }
-            // Found for the second time: `Eof` comes before `ReadComplete` could turn reads off again. A loop that
-            // turns reads off after each round would otherwise never receive it.
+            // The end was found before: `Eof` is emitted without a `ReadComplete` before it. Otherwise a loop that
+            // turns reads off at each `ReadComplete` would never receive `Eof`.
             ReadOutcome::Eof if self.is_eof_found => {
                 self.round = ReadRound::ReadsDone;
                 Some(self.report_eof(token))
@@ -178,7 +178,7 @@ impl StreamEndpoint {
 
     /// Ends the reads of this round and returns `ReadComplete`.
     fn complete_reads(&mut self, token: Token, next: ReadRound) -> Option<IoEvent> {
-        // Without readiness to check at the end, the round is over with this event.
+        // If no readiness is left to check, this event is the last of the round.
         let is_last = next == ReadRound::ReadsDone
             && !self.ready.contains_any(CHECKED_AT_ROUND_END)
             && self.failure.is_none();
@@ -186,7 +186,7 @@ impl StreamEndpoint {
         Some(IoEvent::ReadComplete(token))
     }
 
-    /// Reads once. A short read is the last of its round, unless other readiness is behind the data.
+    /// Reads once. A short read is the last of its round, unless there is other readiness besides data.
     #[inline(always)]
     fn recv(&mut self, size: usize, block: &mut ReadBlock) -> Result<Bytes, ReadOutcome> {
         let bytes = block.recv(self.socket.as_fd(), size).map_err(ReadOutcome::from_errno)?;
@@ -212,7 +212,7 @@ impl StreamEndpoint {
         if bytes.is_empty() {
             return ReadOutcome::Eof;
         }
-        // A read with passed descriptors ends at their message, however much data is behind it.
+        // A read with passed descriptors ends at their message, however much data follows.
         let short = bytes.len() < size && received.message.passed.is_empty();
         if short && !self.ready.contains_any(NOT_ONLY_DATA) {
             self.round = ReadRound::Reading { left: 0 };
@@ -251,7 +251,7 @@ impl StreamEndpoint {
     }
 }
 
-/// True if an accept failed because of the one connection that was to be accepted: it was aborted, or its
+/// True if an accept failed because of one connection: the connection was aborted, or its
 /// network path failed. The next connection may be fine.
 fn is_transient_accept_error(error: &io::Error) -> bool {
     matches!(

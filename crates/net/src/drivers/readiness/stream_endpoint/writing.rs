@@ -1,4 +1,4 @@
-//! Writes: what the kernel takes at once, and what waits for room in the send buffer.
+//! Writes: bytes that the kernel accepts at once, and writes that wait for room in the send buffer.
 
 use std::io::{self, ErrorKind};
 
@@ -88,7 +88,7 @@ impl StreamEndpoint {
         self.wrong_phase("written to")
     }
 
-    /// Answers a pending write if there is room, or if a new write will return the reason why there is none.
+    /// Answers a pending write if there is room, or after a hang-up, for which a new write returns the error.
     pub(super) fn finish_write(&mut self, token: Token) -> Option<IoEvent> {
         // With an error, `Failed` answers the write. After a hang-up the next write returns the error; Unix
         // sockets report no EPOLLOUT then, and would report the hang-up in every wait.
@@ -100,7 +100,7 @@ impl StreamEndpoint {
         self.write_pending = false;
         self.ready.take(ReadyFlags::WRITE);
         if self.ready.contains_any(ReadyFlags::HANG_UP) {
-            self.round = ReadRound::WriteAnswered; // The hang-up lasts; it must not answer another write of this round.
+            self.round = ReadRound::WriteAnswered; // A lasting hang-up answers one write per round.
         }
         Some(IoEvent::Wrote(token, 0))
     }

@@ -151,7 +151,7 @@ fn l16_a_listener_whose_accept_failed_retries_without_a_new_connection() {
     let _peers = [(); 3].map(|()| TcpStream::connect(address).unwrap());
     selector.will_find(&[SelectorEvent::Ready(token, ReadyFlags::READ)]);
     poll(&mut driver);
-    // As after EMFILE: one connection was accepted, the round was cut short, and accepts are off for a while.
+    // The state after EMFILE: one connection was accepted, the round was cut short, and accepts are off.
     assert!(matches!(driver.next_event(), Some(IoEvent::Accepted(..))));
     driver.set_read(token, None);
     assert_eq!(events(&mut driver), ["ReadComplete(Token(0.0))"]);

@@ -1,4 +1,4 @@
-//! Datagram sockets with an unread error queue, opened outside of the crate (L17, R04).
+//! Datagram sockets with an unread error queue, opened outside the crate (L17, R04).
 
 use std::net::UdpSocket;
 use std::sync::Mutex;

@@ -12,7 +12,7 @@ const PLAN: ReadPlan = ReadPlan { max_reads: 2, size: 16 };
 /// The events besides reads, one each: `Connected`, `Wrote`, `ReadComplete`, `Eof`, `Failed`.
 const OTHER_EVENTS: usize = 5;
 
-/// The number of waits with the same report, and of the waits after them in which the driver must become quiet.
+/// The number of waits with the same report, then the number of waits until the driver must be quiet.
 const REPORTS: usize = 3;
 const QUIET_ROUNDS: usize = 4;
 
@@ -169,7 +169,7 @@ fn l05_sockets_that_make_each_other_ready_do_not_extend_a_round() {
         driver.attach(token, DatagramSocket::new(ours).unwrap().into(), Role::Datagram).unwrap();
         driver.set_read(token, Some(PLAN));
     }
-    // The peers are gone: a send may return the error of the datagram before, which is then owed as an event.
+    // The peers are gone: a send may return the error of the previous datagram, which is then owed as an event.
     tokens.iter().for_each(|token| drop(send(&mut driver, *token)));
     for _ in 0..3 {
         selector.will_find(&tokens.map(|token| SelectorEvent::Ready(token, ReadyFlags::ERROR)));
