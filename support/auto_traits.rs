@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
-/// Detects whether a type is `Send`, `Sync`, `Unpin`: the inherent constant exists only if it is, and then it hides
+/// Detects whether a type is `Send`, `Sync`, `Unpin`: the inherent constant exists only if the type is, and then hides
 /// the constant of the trait.
 pub(crate) struct AutoTraits<T: ?Sized>(PhantomData<T>);
 
@@ -43,8 +43,8 @@ pub(crate) use is;
 /// An entry of the list: the type, the expected `Send`, `Sync`, `Unpin`, and the actual ones.
 pub(crate) type TypeEntry = (&'static str, (bool, bool, bool), (bool, bool, bool));
 
-/// Panics if an entry is wrong, or if the listed types are not the public ones: those that `sources` re-export, and
-/// `others`.
+/// Panics if an entry is wrong, or if the listed types are not the public types, which `sources` re-export or
+/// `others` names.
 pub(crate) fn check(listed: &[TypeEntry], sources: &[&'static str], others: &[&'static str]) {
     let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
     assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");

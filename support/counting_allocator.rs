@@ -16,9 +16,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 thread_local! {
-    /// Needs neither an initialiser nor a destructor: reaching it never allocates.
+    /// Allocations of this thread. The cell has no lazy initialiser and no destructor, so access never allocates.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-    /// Bytes allocated, less bytes freed.
+    /// Bytes allocated by this thread, less bytes freed.
     static BYTES: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{SlowWork, Watchdog};
 
-/// The watchdog's limit: as short as possible without reports of the machine's own pauses all the time.
+/// The watchdog's limit: short, but long enough that the machine's own pauses are seldom reported.
 pub(crate) const LIMIT: Duration = Duration::from_millis(10);
 
 /// How long a test waits for something that must happen: far longer than a busy machine needs.

@@ -106,7 +106,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Connection: true false true),
         is!(LocalListener: true false true),
         is!(LocalError: true true true),
-        // Futures that may be part of a future that moves.
+        // Futures that may be part of a future that moves between threads.
         is!(Sleep: true true true),
         is!(Interval: true true true),
         is!(Timeout<u8>: true true true),
@@ -203,7 +203,7 @@ fn public_types_cross_threads_as_listed() {
         "OpenDriver",
         "Submit",
         "WaitSummary",
-        // In the module of transports.
+        // Types of the module of transports.
         "ConnectProgress",
         "Outbound",
         "Transport",

@@ -42,7 +42,7 @@ use waterwheel_executor::Error;
 
 use crate::embedded::Embedded;
 
-/// The maximum number of split positions. In a longer stream they are spread evenly.
+/// The maximum number of split positions. In a longer stream the positions are spread evenly.
 const MAX_CUTS: usize = 1024;
 
 /// Feeds the same bytes to decoders in many ways. See the [module's documentation](self).
@@ -64,9 +64,9 @@ struct VerifierStep<T> {
 /// The error of a decoder that returned other messages than expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrongMessages {
-    /// How the decoder was fed.
+    /// How the input was split and fed to the decoder.
     pub fed: String,
-    /// How many outcomes matched before the first that did not.
+    /// The number of matching outcomes before the first mismatch.
     pub matched: usize,
     /// The expected outcome.
     pub expected: String,
@@ -92,8 +92,8 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         Self { make: Box::new(make), steps: Vec::new(), at_end: Vec::new() }
     }
 
-    /// Adds input after which the decoder has returned these messages: at the latest with the last byte, and not before
-    /// the earlier input is complete.
+    /// Adds input, and the messages that the decoder must return for it: when the input is complete at the latest, and
+    /// not before the earlier input is complete.
     pub fn gives(
         mut self,
         input: impl AsRef<[u8]>,
@@ -104,7 +104,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         self
     }
 
-    /// Adds input that makes the decoder fail with this error text, at the latest with its last byte.
+    /// Adds input that makes the decoder fail with this error text, at the last byte of the input at the latest.
     pub fn fails(mut self, input: impl AsRef<[u8]>, error: impl fmt::Display) -> Self {
         let expected = vec![Err(error.to_string())];
         self.steps.push(VerifierStep { input: input.as_ref().to_vec(), expected });
@@ -123,7 +123,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         self
     }
 
-    /// Feeds the input in every way.
+    /// Feeds the input to new decoders, split in every way, and checks their messages.
     ///
     /// # Panics
     /// If the decoder returns other messages than expected: the panic message says how it was fed, and what it
@@ -135,7 +135,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         }
     }
 
-    /// Feeds the input in every way.
+    /// Feeds the input to new decoders, split in every way, and checks their messages.
     ///
     /// # Errors
     /// The decoder returned other messages than expected.
@@ -146,7 +146,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         self.check_pieces("all at once", [all.clone()])?;
         let bytes = || (0..all.len()).map(|at| all.slice(at..=at));
         self.check_pieces("byte by byte", bytes())?;
-        // A piece that shares its memory with others is accumulated in another way than one that does not.
+        // Pieces that share one buffer and pieces with buffers of their own are accumulated differently.
         let own = |piece: Bytes| Bytes::copy_from_slice(&piece);
         self.check_pieces("all at once, in a buffer of its own", [own(all.clone())])?;
         self.check_pieces("byte by byte, in buffers of their own", bytes().map(own))?;
@@ -158,7 +158,7 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
         Ok(())
     }
 
-    /// Checks message by message: each has to be returned when its bytes are complete, not only when others follow.
+    /// Checks message by message: each must be returned when its bytes are complete, not only after later bytes.
     fn check_steps(&self, all: &Bytes) -> Result<(), WrongMessages> {
         let mut feed = DecoderFeed::new((self.make)());
         let mut at = 0;

@@ -1,4 +1,4 @@
-//! A driver that wraps another one, of which a test overrides only some methods.
+//! A driver that wraps another driver; a test overrides only some of the methods.
 //!
 //! [`DriverWrapper`] has every method of [`Driver`]; each forwards to the inner driver unless it is overridden.
 //! [`WrappingFactory`] opens wrapped drivers, so that a loop can be built with one.

@@ -1,4 +1,4 @@
-//! For tests of Waterwheel and of its users: channels without a network, drivers without an operating system, and
+//! Test tools for Waterwheel and its users: channels without a network, drivers without an operating system, and
 //! the conformance suites of drivers and event loops.
 //!
 //! | task | module |

@@ -1,4 +1,4 @@
-//! A manual driver whose events come in an order drawn from a seed (O04).
+//! A manual driver that delivers its events in an order drawn from a seed (O04).
 //!
 //! No kernel promises the order in which it reports ready descriptors. [`Manual`] has one order, the same in every
 //! run, and code that depends on it fails elsewhere. [`Shuffled`] opens the same drivers, but mixes the events of
@@ -47,7 +47,7 @@ use waterwheel_channel::driver::{Driver, OpenDriver};
 
 use crate::manual::Manual;
 
-/// A driver factory that opens manual drivers whose events come in an order drawn from a seed.
+/// A driver factory that opens manual drivers that deliver their events in an order drawn from a seed.
 #[derive(Debug)]
 pub struct Shuffled {
     manual: Manual,
@@ -97,7 +97,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below `n`, which is not zero.
+    /// Returns a number below `n`, which must not be zero.
     pub(crate) fn below(&mut self, n: usize) -> usize {
         // The bias of the remainder towards low numbers is below one in 10^9.
         (self.next() % n as u64) as usize

@@ -72,6 +72,6 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // The test may have removed it.
+        let _ = fs::remove_file(&self.path); // The test may have removed the file.
     }
 }

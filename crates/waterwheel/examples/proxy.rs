@@ -54,7 +54,7 @@ impl Handler for Forward {
     }
 }
 
-/// Connects to the target for each accepted connection, which is not read before.
+/// Connects to the target for each accepted connection, whose reads start when the connect has succeeded.
 struct ConnectTarget(SocketAddr);
 
 impl Handler for ConnectTarget {

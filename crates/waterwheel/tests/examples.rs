@@ -88,8 +88,8 @@ fn send_without_reading(mut peer: impl Write, bytes: usize) -> bool {
     (0..bytes / block.len()).all(|_| peer.write_all(&block).is_ok())
 }
 
-/// Time after which a blocked send counts as stuck. A send that was only slow does not falsify the test: the server
-/// was then sent less.
+/// Time after which a blocked send counts as stuck. A send that is only slow does not make the test wrong: the server
+/// then receives less.
 const SEND_TIMEOUT: Option<Duration> = Some(Duration::from_secs(1));
 
 #[test]

@@ -1,6 +1,6 @@
 //! PROXY headers sent by other programs: curl (version 1) and HAProxy (both versions).
 //!
-//! A test whose program is not installed prints that and passes: `scripts/test` installs them.
+//! A test whose program is not installed prints a note and passes; `scripts/test` installs the programs.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};

@@ -1,6 +1,6 @@
 //! RESP against other implementations: redis-cli, redis-benchmark and redis-py as clients, redis-server as a server.
 //!
-//! A test whose program is not installed prints that and passes: `scripts/test` installs them.
+//! A test whose program is not installed prints a note and passes; `scripts/test` installs the programs.
 
 use std::io::{Read, Write};
 use std::path::PathBuf;

@@ -28,7 +28,7 @@ const ROLE: &str = "WATERWHEEL_TEST_ROLE";
 /// Time after which a process that has not ended is killed.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Number of reports of a kind that are printed without delay; then one a second is.
+/// Number of reports of a kind that are printed without delay; later reports are limited to one a second.
 const BURST: usize = 32;
 
 const FLOOD_LINES: usize = 50_000;
@@ -71,7 +71,7 @@ fn program() {
                 .expect("no subscriber is installed yet");
             ask(to, b"\xff\nquit\n");
         }),
-        _ => {} // Run by itself, the program does nothing.
+        _ => {} // Without a role, the program does nothing.
     }
 }
 

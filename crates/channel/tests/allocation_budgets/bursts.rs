@@ -1,4 +1,4 @@
-//! Memory that a burst needed is given back after the burst (K14), counted to the byte.
+//! A channel frees the memory of a burst after the burst (K14), counted to the byte.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

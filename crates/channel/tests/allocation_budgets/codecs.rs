@@ -78,7 +78,7 @@ fn embedded(handler: impl Handler) -> Embedded {
 /// Returns the allocations of all rounds after a warm-up, less the cost of entering the loop.
 fn allocated(handler: impl Handler, round: fn(&Bytes, waterwheel_channel::Pipeline<'_>)) -> u64 {
     let mut channel = embedded(handler);
-    // Shares the block it was read into, as the bytes of a driver do.
+    // Each round clones this block and shares its memory, as bytes that a driver has read do.
     let block = Bytes::from([3, b'a', b'b', b'c'].repeat(25));
     let mut run = |round: fn(&Bytes, waterwheel_channel::Pipeline<'_>)| {
         let mut rounds = || {

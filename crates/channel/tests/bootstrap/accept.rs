@@ -68,7 +68,7 @@ fn server(fixture: &BootstrapFixture) -> (Channel, ListenerControl, Log) {
     (server, port, log)
 }
 
-/// Makes an accept fail for lack of file descriptors, with connections waiting behind it.
+/// Makes an accept fail for lack of memory (ENOMEM) while a connection waits in the backlog.
 fn fail_accept_behind_backlog(
     fixture: &BootstrapFixture,
     port: &ListenerControl,

@@ -79,7 +79,7 @@ fn c12_the_address_that_answers_is_the_peer_and_the_timer_is_gone() {
     });
 }
 
-/// Accepts the next attempt as soon as there is one, in the loop turn that began it.
+/// Accepts the next attempt on the loop as soon as that attempt has begun.
 fn accept_at_once(event_loop: EventLoop, sockets: ManualSockets, accepted: Sender<Peer>) {
     if let Some(dial) = sockets.next_connect() {
         return accepted.send(dial.accept()).unwrap();
@@ -223,7 +223,7 @@ fn c12_a_late_timeout_does_not_end_the_next_attempt() {
 #[test]
 fn c12_a_connect_can_be_cancelled_at_every_stage() {
     over_both_drivers(|fixture| {
-        // During the name lookup.
+        // A cancel during the name lookup.
         let resolver = Arc::new(ManualResolver::default());
         let connected = fixture.client().resolver(resolver.clone()).connect("name:80");
         assert!(connected.cancel());
@@ -231,14 +231,14 @@ fn c12_a_connect_can_be_cancelled_at_every_stage() {
         fixture.run_until_idle();
         assert!(fixture.sockets.next_connect().is_none());
 
-        // During the connect.
+        // A cancel during the connect.
         let connected = connect(&fixture, 2, Some(secs(30)));
         let dial = dialled(&fixture, 1);
         assert!(connected.cancel());
         fixture.run_until_idle();
         assert!(dial.is_closed() && fixture.sockets.next_connect().is_none());
 
-        // After the connect it is too late.
+        // A cancel after the connect has no effect.
         let connected = connect(&fixture, 1, Some(secs(30)));
         let peer = dialled(&fixture, 1).accept();
         fixture.run_until_idle();
@@ -267,7 +267,7 @@ fn c12_cancelling_the_connect_of_a_channel_closes_it() {
         fixture.run_until_idle();
         assert!(dial.is_closed() && channel.closed().is_done());
 
-        // Before the command reached the loop.
+        // A cancel in the task that requests the connect.
         let new = NewChannel::new(Stream::new(fixture.sockets.clone()));
         let channel = fixture.group.register(new).join().unwrap();
         let (far, connected) = (channel.clone(), Arc::new(std::sync::Mutex::new(None)));
@@ -357,7 +357,7 @@ fn c12_a_connect_that_is_cancelled_while_the_connection_arrives_closes_the_chann
             pipeline.edit(|edit| edit.add_last("cancels", CancelsAnother(Some(other))).map(drop))
         };
         first.with_pipeline(cancels).join().unwrap().unwrap();
-        // Both in one task, so that the second is connected before the loop runs its commands.
+        // Both connects are accepted in one task, so that the second is connected before the loop runs its commands.
         let dials =
             [fixture.sockets.next_connect().unwrap(), fixture.sockets.next_connect().unwrap()];
         let accepted = fixture.first().submit(move || dials.map(PendingConnect::accept));
@@ -462,7 +462,7 @@ fn c12_a_shutdown_fails_a_connect_under_way() {
     over_both_drivers(|fixture| {
         let connected = connect(&fixture, 2, Some(secs(30)));
         let dial = dialled(&fixture, 1);
-        // The shutdown comes before the clock is released: a clock that jumps would time the attempt out
+        // The shutdown is requested before the clock is released: a clock that jumps would time the attempt out
         // first.
         let ended = fixture.group.shutdown_gracefully(Duration::ZERO, PATIENCE).unwrap();
         fixture.manual.set_clock_mode(ClockMode::AutoAdvance);

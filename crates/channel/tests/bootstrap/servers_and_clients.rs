@@ -274,7 +274,7 @@ fn l10_a_shutdown_closes_listeners_and_connections_at_its_start() {
         let far = fixture.sockets.next_connect().unwrap().accept();
         let client = client.join().unwrap();
         let written = client.write_and_flush(bytes::Bytes::from("last words"));
-        // With a quiet period: the loop continues, its channels are closed.
+        // With a quiet period, the loop continues after its channels are closed.
         let ended = fixture.group.shutdown_gracefully(Duration::from_secs(1), PATIENCE).unwrap();
         for channel in children.try_iter().chain([server, client]) {
             channel.closed().wait_timeout(PATIENCE).unwrap();

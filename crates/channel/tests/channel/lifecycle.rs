@@ -170,7 +170,7 @@ fn c07_a_refused_write_from_another_thread_does_not_leave_the_channel_unwritable
     channel.set_room(0);
     channel.on_loop(|channel| channel.send(Bytes::from(vec![0; 70 * 1024])));
     assert!(!channel.channel().is_writable());
-    // Still queued for the loop when the buffer empties: these bytes keep the channel unwritable.
+    // This write is still queued for the loop when the buffer empties: its bytes keep the channel unwritable.
     let refused = channel.channel().write_and_flush("text".repeat(10 * 1024));
     channel.set_room(usize::MAX);
     assert!(refused.join().is_err(), "a stream takes no text");
@@ -370,13 +370,13 @@ impl Drop for WritesWhenDropped {
 #[test]
 fn c07_a_message_that_is_not_written_may_write_when_it_is_dropped() {
     let mut channel = Embedded::builder().unconnected().build(|_| Ok(())).unwrap();
-    // Refused because the channel is not connected.
+    // This write is refused because the channel is not connected.
     let refused =
         channel.on_loop(|channel| channel.write_and_flush(WritesWhenDropped(channel.clone())));
     assert!(refused.join().is_err());
     assert!(channel.channel().is_open());
     assert_eq!(channel.channel().pending_bytes(), "last word".len());
-    // Cancelled before it was flushed.
+    // This write is cancelled before it is flushed.
     let cancelled = channel.on_loop(|channel| channel.write(WritesWhenDropped(channel.clone())));
     assert!(cancelled.cancel());
     channel.on_loop(|channel| channel.flush());

@@ -60,7 +60,7 @@ fn c14_ten_thousand_channels_receive_a_broadcast_and_close_together() {
     assert_eq!(group.len(), CHANNELS);
     let told = group.write_and_flush(Bytes::from_static(b"news")).join().unwrap();
     assert_eq!((told.len(), told.failures().len()), (CHANNELS, 0));
-    // On a loop: its own channels are written to at once, each other loop receives one command.
+    // A write on a loop reaches the channels of that loop at once; every other loop receives one command.
     let asked = group.clone();
     let on_loop = loops.next().submit(move || asked.send(Bytes::from_static(b"news")));
     on_loop.unwrap().join().unwrap();
@@ -81,7 +81,7 @@ fn add_and_close_channels(
         let (ours, theirs) = transport::pair();
         let (ours, theirs) = (loops.register(ours), loops.register(theirs));
         let (ours, theirs) = (ours.join().unwrap(), theirs.join().unwrap());
-        // The close comes before, during or after the add: from this thread or from the peer's loop.
+        // The close happens before, during or after the add: from this thread or from the peer's loop.
         if made % 2 == 0 {
             drop(theirs.close());
             group.add(&ours);

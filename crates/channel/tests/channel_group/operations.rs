@@ -208,7 +208,7 @@ fn c14_unwritable_channels_can_be_left_out() {
         let slow = fixture.register(0, ours, RecordingHandler::new("slow", &Log::default()));
         fixture.register(1, theirs, RecordingHandler::new("a", &log));
         group.add(&slow);
-        // From another thread: the bytes are pending from the submission on.
+        // These writes are made off the loop: their bytes are pending as soon as they are submitted.
         for n in 0..5 {
             group.matching(matchers::writable()).send(format!("line {n}"));
         }

@@ -102,7 +102,7 @@ fn l11_a_message_of_size_zero_submitted_before_the_drain_is_sent() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     let drained = channel.channel().event_loop().drain(ten_seconds());
-    // Submitted from another thread after the drain, when nothing is pending yet.
+    // The message is submitted off the loop after the drain was requested, when nothing is pending yet.
     channel.channel().send(ZeroSized);
     channel.run();
     assert!(channel.read_outbound::<ZeroSized>().is_some());

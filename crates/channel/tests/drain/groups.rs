@@ -184,7 +184,7 @@ fn l11_no_message_sent_under_a_guard_is_lost() {
         let barrier = Arc::new(Barrier::new(3));
         let business = [0, 1].map(|which| {
             let (channels, barrier) = (channels.clone(), barrier.clone());
-            // Guarded on one loop, sent to channels of all loops.
+            // The guard holds one loop; the messages are sent to channels of all loops.
             let hold = channels[which].hold();
             thread::spawn(move || {
                 barrier.wait();

@@ -1,5 +1,5 @@
-//! Back-off after failed waits and rebuilds: the driver is left alone for longer and longer while tasks,
-//! timers and futures run on (L03, L06). On the virtual clock.
+//! Back-off after failed waits and rebuilds: the loop pauses its driver calls for longer and longer while tasks,
+//! timers and futures continue (L03, L06). On the virtual clock.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// Turns the loop and moves the clock until the driver is called again; returns how long it was left alone.
+/// Turns the loop and moves the clock until the driver is called again; returns the length of the pause.
 fn pause(bench: &mut Bench, manual: &Manual) -> Duration {
     let (waits, before) = (bench.waits(), manual.clock().now());
     bench.turns(3);

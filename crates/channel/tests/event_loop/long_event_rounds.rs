@@ -33,7 +33,7 @@ struct FloodingDriver {
 struct FloodScript {
     left: usize,
     is_endless: bool,
-    /// Called before the next event is emitted.
+    /// Closures to call, one before each of the next events.
     first: VecDeque<Box<dyn FnOnce() + Send>>,
 }
 

@@ -84,7 +84,7 @@ impl Future for ObservesNumber {
         }
         if number != self.shared.seen.load(Ordering::Relaxed) {
             self.shared.seen.store(number, Ordering::Release);
-            self.extra = 2; // Extra polls for the next wake to race with.
+            self.extra = 2; // Two more polls, with which the next wake can race.
         }
         if self.extra > 0 {
             self.extra -= 1;
@@ -180,7 +180,7 @@ fn l15_a_sleep_dropped_off_its_loop_cancels_its_timer() {
     assert!(comes_to(0));
 }
 
-/// Panics when it is dropped after it was ready.
+/// A future that panics when it is dropped after it has completed.
 struct PanicsWhenDropped(bool);
 
 impl Future for PanicsWhenDropped {

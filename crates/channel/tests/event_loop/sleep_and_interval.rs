@@ -16,8 +16,8 @@ fn millis(n: u64) -> Duration {
 
 type Times = Rc<RefCell<Vec<u64>>>;
 
-/// Returns when five ticks of a 10 ms interval were due and when they came, on a loop that is busy until 35
-/// ms.
+/// Returns the due times and the actual times of five ticks of a 10 ms interval, on a loop that is busy until
+/// 35 ms.
 fn ticks(missed: MissedTicks) -> (Vec<u64>, Vec<u64>) {
     let manual = Manual::readiness();
     let mut bench = Bench::new(&manual);

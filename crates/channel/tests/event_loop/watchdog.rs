@@ -296,7 +296,7 @@ fn o02_an_offloaded_handler_is_named_on_its_executor() {
     let mut channel = Embedded::new(make).unwrap();
     channel.run();
     channel.write_inbound(Bytes::from_static(b"hello"));
-    // The loop is driven manually: events that the executor sends back wait for it.
+    // The loop is driven manually: events that the executor sends back wait for a turn.
     let turned = (0..10_000).find_map(|_| {
         channel.run();
         slow.recv_timeout(Duration::from_millis(2)).ok()

@@ -27,7 +27,7 @@ fn c02_lifecycle_events_of_a_server_a_client_and_an_accepted_channel_come_in_ord
         let accept =
             RecordingHandler::new("server", &log).on_read(accept_with(accepted, Some(other)));
         let server = fixture.register(0, NewChannel::new(LocalListener::new()), accept);
-        // From another thread: on the loop the outcome is known when the call returns.
+        // The bind is made off the loop: on the loop its outcome would be known when the call returns.
         log.note("server: bound", server.bind(Address::local(name.as_str())));
         let client = NewChannel::new(Connection::new());
         let client = fixture.register(0, client, RecordingHandler::new("client", &log));

@@ -336,7 +336,7 @@ fn c09_two_flooded_channels_of_one_loop_alternate() {
             ends.push((a, b));
         }
         log.take();
-        // Inside one call into a channel: the deferred work runs once both channels read.
+        // Both reads are turned on inside one call into a channel: the deferred work runs after both channels read.
         let readers: Vec<_> = ends.iter().map(|(_, b)| b.clone()).collect();
         let begin = || readers.iter().for_each(|b| b.set_auto_read(true));
         fixture.bench(1).here(|here| here.with_pipeline(&readers[0], |_| begin()));

@@ -60,7 +60,7 @@ fn l10_each_operation_pending_at_a_shutdown_completes_once() {
         fixture.run();
         let entries = log.take();
         for what in ["connected", "wrote", "closed"] {
-            // The calls came after the shutdown was requested and before the channels were closed.
+            // The calls were made after the shutdown was requested and before the channels were closed.
             let told = entries.iter().filter(|entry| entry.starts_with(what)).count();
             assert_eq!(told, 1, "{what}: {entries:?}");
         }

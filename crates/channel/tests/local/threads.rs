@@ -354,7 +354,7 @@ impl Handler for Echo {
     }
 }
 
-/// Reports each number it reads, and the end.
+/// Reports each number it reads, and `None` when the channel becomes inactive.
 struct ReportsReads(mpsc::Sender<Option<u64>>);
 
 impl Handler for ReportsReads {

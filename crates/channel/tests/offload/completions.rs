@@ -12,7 +12,7 @@ use waterwheel_executor::Error;
 
 use crate::support::{OffloadFixture, number};
 
-/// Treats each write as its number says.
+/// Passes on, completes, fails, drops or keeps each write: the number in the write selects the action.
 struct ScriptedWrites(Sender<RemoteCompletion>);
 
 const PASS: u32 = 0;

@@ -291,7 +291,7 @@ fn c03_a_handler_whose_executor_does_not_run_does_not_keep_the_loop_from_ending(
     fixture.channel.write_inbound(1u32);
     let channel = fixture.handle();
     let OffloadFixture { channel: embedded, mut remote, .. } = fixture;
-    // Its loop ends here, while its executor has not run.
+    // The channel's loop ends here, before the executor of the handler has run.
     drop(embedded);
     assert!(channel.closed().is_done());
     assert_eq!(log.take(), ["inner removed"]);

@@ -274,7 +274,7 @@ fn c03_an_executor_group_that_shuts_down_under_load_closes_the_channel() {
         });
         workers.shutdown().wait_timeout(PATIENCE).unwrap();
         let writes = writing.join().unwrap();
-        // If all messages had passed before: the next one finds the executor gone.
+        // If all messages passed before the shutdown, this write finds the executor gone.
         drop(opened.write_and_flush(0u32));
         opened.closed().wait_timeout(PATIENCE).unwrap();
         for written in writes {

@@ -97,7 +97,7 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
         fixture.run();
         fixture.take_log();
         let event_loop = fixture.bench.event_loop();
-        // With a quiet period: the loop continues, its channels are closed.
+        // With a quiet period, the loop continues after its channels are closed.
         drop(event_loop.shutdown_gracefully(TIMEOUT / 2, TIMEOUT).unwrap());
         fixture.bench.turns(4);
         assert!(!fixture.bench.manual.is_terminated());

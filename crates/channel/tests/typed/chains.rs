@@ -191,7 +191,7 @@ fn c06_a_chain_that_does_not_fit_its_neighbours_is_refused_with_both_names() {
         refused.unwrap_err().to_string(),
         "`chain` accepts bytes::bytes::Bytes but `lines` before it emits typed::lines::Line"
     );
-    // Behind a chain that emits nothing, no type can mismatch.
+    // After a chain that emits nothing, no type can mismatch.
     let fits = Embedded::builder().stream().build(|edit| {
         edit.add_last("chain", Inbound(lines().then(Parse).then(Sum::default())))?;
         edit.add_last("lines", lines())?;
@@ -202,7 +202,7 @@ fn c06_a_chain_that_does_not_fit_its_neighbours_is_refused_with_both_names() {
 
 #[test]
 fn c06_a_chain_of_decoders_decodes_the_output_of_the_first() {
-    /// Every line is a buffer of words.
+    /// Emits the bytes of each line as a buffer for the next decoder.
     struct Words;
 
     impl Stage for Words {

@@ -62,7 +62,7 @@ fn c06_messages_that_are_not_bytes_pass_a_decoder() {
     assert_eq!(lines(&mut channel), ["a"]);
 }
 
-/// Emits one message after the other without consuming any byte.
+/// Returns a message in every call and consumes no byte.
 struct ConsumesNothing;
 
 impl Decoder for ConsumesNothing {
@@ -87,7 +87,7 @@ fn c06_a_decoder_that_consumes_nothing_is_an_error_and_not_a_loop() {
     assert!(channel.read_inbound_any().is_none(), "and nothing else");
 }
 
-/// Decodes numbers of one digit. An error consumes its byte or not.
+/// Decodes numbers of one digit. An error consumes its byte if `consume` is set.
 struct Digits {
     consume: bool,
 }
@@ -189,7 +189,7 @@ impl Handler for RecordingHandler {
     }
 }
 
-/// Returns the events behind a decoder for `bytes` followed by the end of the stream.
+/// Returns the events after a decoder for `bytes` followed by the end of the stream.
 fn events_of(decoder: impl Decoder, bytes: &'static str) -> Vec<String> {
     let notes = Rc::new(RefCell::new(Vec::new()));
     let mut channel = channel(decoder);
@@ -245,7 +245,7 @@ fn c05_a_decoder_may_fail_at_the_end_of_the_stream() {
     assert_eq!(events_of(strict, "12345"), ["read complete", "cut off", "inactive"]);
 }
 
-/// Returns the events behind a decoder when the peer finishes, and then those of the close.
+/// Returns the events after a decoder when the peer finishes, and then those of the close.
 fn events_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
     let notes = Rc::new(RefCell::new(Vec::new()));

@@ -1,4 +1,4 @@
-//! Encoders in a pipeline: messages become bytes, and the promise of each write goes with its bytes.
+//! Encoders in a pipeline: messages become bytes, and the promise of each write follows its bytes.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{ChannelFuture, Decode, Encode, Encoder, HandlerResult, Message, Msg};

@@ -186,8 +186,8 @@ impl<'f> DriverBench<'f> {
         self.assert_settles_but_for(|_| false);
     }
 
-    /// Like [`assert_settles`](Self::assert_settles), but some events may come first: an empty round of reads, by which
-    /// a driver learns that the round before has read everything.
+    /// Like [`assert_settles`](Self::assert_settles), but accepts `allowed` events, such as an empty round of reads,
+    /// by which a driver learns that the previous round has read everything.
     pub(super) fn assert_settles_but_for(&mut self, allowed: impl Fn(&IoEvent) -> bool) {
         let end = self.now().plus(SETTLE_TIME);
         let mut turns = 0;

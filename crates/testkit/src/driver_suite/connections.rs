@@ -20,7 +20,7 @@ pub fn l05_a_connect_is_connected_once(fixture: &dyn Fixture) {
     assert_eq!(bench.read(token, 14), b"hello yourself");
 }
 
-/// Checks that `Connected` comes before the reads of the same round.
+/// Checks that `Connected` is delivered before the reads of the same round.
 pub fn l05_connected_is_delivered_before_read(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let dialled = fixture.connect_accepted();

@@ -52,7 +52,7 @@ fn send(bench: &mut DriverBench<'_>, token: Token, text: &[u8]) -> bool {
     }
 }
 
-/// Checks that each datagram is one event, also an empty one, and that nothing follows.
+/// Checks that each datagram, even an empty one, is one event, and that no event follows the `ReadComplete`.
 pub fn l05_datagrams_are_read_whole_and_one_read_complete_ends_their_round(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
@@ -79,7 +79,7 @@ pub fn l05_a_datagram_is_cut_off_at_the_plans_size(fixture: &dyn Fixture) {
     assert_eq!(all.iter().map(Datagram::whole_len).collect::<Vec<_>>(), [4, 5, 3]);
 }
 
-/// Checks that datagrams beyond the plan come in the next round.
+/// Checks that datagrams beyond the plan are read in the next round.
 pub fn l05_a_plan_bounds_a_round_of_datagrams(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
@@ -108,7 +108,7 @@ pub fn l05_datagrams_wait_while_reads_are_off(fixture: &dyn Fixture) {
     }
 }
 
-/// Checks the order of datagrams sent one by one and in batches, of which a driver takes at least one.
+/// Checks the order of datagrams sent one by one and in batches. A driver takes at least one datagram of a batch.
 pub fn l05_datagrams_are_sent_in_order(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
@@ -143,7 +143,7 @@ pub fn l05_datagrams_wait_until_there_is_room(fixture: &dyn Fixture) {
     assert_eq!(remote.receive(), b"once more");
 }
 
-/// Checks that a socket released within a round continues there when it is attached again.
+/// Checks that a socket released within a round continues with the next datagram when it is attached again.
 pub fn l07_a_socket_that_is_released_loses_no_datagram(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (mut token, mut remote) = attach(&mut bench);
@@ -183,7 +183,7 @@ pub fn l07_datagrams_and_streams_are_not_mixed_up(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Checks that an unread datagram does not spin while reads are off.
+/// Checks that an unread datagram does not make the driver spin while reads are off.
 pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);
@@ -196,7 +196,7 @@ pub fn l17_a_datagram_that_nobody_reads_does_not_spin(fixture: &dyn Fixture) {
     bench.assert_settles();
 }
 
-/// Checks that a round ends although a send took the socket error that the wait had reported.
+/// Checks that a round ends even if a send has consumed the socket error that the wait had reported.
 pub fn l05_a_send_that_takes_the_pending_error_does_not_prolong_the_round(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = attach(&mut bench);

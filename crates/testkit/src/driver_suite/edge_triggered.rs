@@ -11,7 +11,7 @@ use super::{Fixture, RemoteStream, supports_sockets};
 /// Rounds of two reads of two bytes: eight bytes are two full rounds.
 const SMALL: ReadPlan = ReadPlan { max_reads: 2, size: 2 };
 
-/// Checks that the next rounds read what a full round leaves, also if the last of them is full.
+/// Checks that later rounds read the bytes that a full round has left, even if the last round is full too.
 pub fn l05_bytes_left_by_a_full_round_are_read_without_further_readiness(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -61,8 +61,8 @@ pub fn l05_bytes_that_arrived_while_reads_were_off_are_read_later(fixture: &dyn 
     }
 }
 
-/// Checks that a peer that finished while more bytes were left than a round reads is reported when reads go off, and
-/// that the rest and `Eof` follow when they are on again.
+/// Checks a peer that finishes while more bytes are left than one round reads: `PeerFinished` is delivered when reads
+/// are turned off, and the other bytes and `Eof` when reads are on again.
 pub fn l17_a_peer_that_finished_during_full_rounds_is_reported(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -87,7 +87,7 @@ pub fn l05_every_pending_write_gets_wrote_when_there_is_room(fixture: &dyn Fixtu
         let mut queue = OutQueue::new();
         bench.write_until_full(token, &mut queue);
         until_wrote(&mut bench, token, remote.as_mut());
-        // Full again, and drained before the driver waits.
+        // The buffer is full again, and the peer drains it before the driver waits.
         let mut queue = OutQueue::new();
         queue.push(vec![b'x'; 64 * 1024].into());
         while let Submit::Done(n) = bench.begin_write(token, &mut queue) {
@@ -199,7 +199,7 @@ pub fn l06_a_rebuild_keeps_readiness_reported_before(fixture: &dyn Fixture) {
     until_wrote(&mut bench, token, remote.as_mut());
 }
 
-/// Checks that the next driver of a released socket detects the unread bytes that the first one knew of.
+/// Checks that the next driver of a released socket detects the unread bytes that the first driver knew of.
 pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture: &dyn Fixture) {
     let mut first = DriverBench::open(fixture);
     let (token, mut remote) = first.stream();
@@ -219,8 +219,8 @@ pub fn l07_unread_bytes_of_a_released_stream_are_read_by_its_next_driver(fixture
     second.until("Eof", |seen| seen.iter().any(|event| is_eof(event, token)));
 }
 
-/// Checks that datagrams are received without the arrival of another one: those that a full round left in the
-/// socket, and those that arrived while reads were off.
+/// Checks that datagrams left in the socket by a full round, and datagrams that arrived while reads were off, are
+/// received without the arrival of another datagram.
 pub fn l05_datagrams_left_by_a_round_are_received_without_further_readiness(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (io, mut remote) = fixture.datagrams();

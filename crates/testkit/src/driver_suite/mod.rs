@@ -57,7 +57,7 @@
 //! 4. A driver may complete calls at once or later: the suite accepts `Done` and `Pending`, as the contract does.
 //! 5. A driver may support fewer sockets than a test needs: then the test is skipped, and prints why.
 //!
-//! The numbers in the names are those of the promises in `docs/PROMISES.md`: l02 waiting and waking, l05 streams and
+//! The numbers in the names refer to the promises in `docs/PROMISES.md`: l02 waiting and waking, l05 streams and
 //! the order of events, l06 rebuilding, l07 registrations, l08 foreign descriptors, l17 no spinning. Each test is also
 //! a public function, for a driver that runs only some of them.
 
@@ -104,7 +104,7 @@ pub trait Fixture {
     /// Creates a foreign descriptor, to be registered, which is writable and not readable.
     fn foreign(&self) -> (Io, Box<dyn ForeignTrigger>);
 
-    /// Returns how many streams or foreign descriptors a test of many uses: a thousand by default, fewer where file
+    /// Returns the number of streams or foreign descriptors in tests with many: a thousand by default, fewer where file
     /// descriptors are limited.
     fn crowd_size(&self) -> usize {
         1000
@@ -134,16 +134,16 @@ pub trait RemoteStream {
     /// Waits until `len` bytes have arrived, and takes them.
     ///
     /// # Panics
-    /// If they do not arrive in a few seconds.
+    /// If the bytes do not arrive within a few seconds.
     fn receive(&mut self, len: usize) -> Vec<u8>;
 
     /// Takes the bytes that have arrived, without blocking.
     fn drain(&mut self) -> Vec<u8>;
 
-    /// Waits until the driver's end sends no more: it was shut down, closed or reset.
+    /// Waits until the driver's end is shut down, closed or reset, and sends no more bytes.
     ///
     /// # Panics
-    /// If that does not happen in a few seconds.
+    /// If the driver's end has not ended after a few seconds.
     fn wait_ended(&mut self);
 
     /// Ends the sending direction (half-close); receiving continues.
@@ -155,17 +155,17 @@ pub trait RemoteStream {
 
 /// The connected peer of a datagram socket.
 pub trait RemoteDatagrams {
-    /// Sends a datagram. There is room for eight of a kilobyte if those before were read.
+    /// Sends a datagram. There is room for eight datagrams of a kilobyte if all earlier ones were read.
     fn send(&mut self, bytes: &[u8]);
 
     /// Waits for the next datagram, and takes it.
     ///
     /// # Panics
-    /// If none arrives in a few seconds.
+    /// If no datagram arrives within a few seconds.
     fn receive(&mut self) -> Vec<u8>;
 
-    /// Closes the peer and drops what it has not received. The driver's socket gets an error: at once if something was
-    /// not received, otherwise at the next send.
+    /// Closes the peer and drops the datagrams it has not received. The driver's socket gets an error: at once if a
+    /// datagram was dropped, otherwise at the next send.
     fn close(&mut self);
 }
 

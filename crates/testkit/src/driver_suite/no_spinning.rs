@@ -40,7 +40,7 @@ pub fn l17_a_finished_peer_with_reads_off_does_not_spin(fixture: &dyn Fixture) {
     bench.assert_settles();
 }
 
-/// Checks that unread bytes do not spin after reads were turned off again.
+/// Checks that unread bytes do not make the driver spin after reads were turned off again.
 pub fn l17_reads_turned_off_again_do_not_spin(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.reading_stream();
@@ -101,7 +101,7 @@ pub fn l17_a_reset_with_reads_off_fails_once(fixture: &dyn Fixture) {
     bench.detach(token);
 }
 
-/// Checks that a stream closed in both directions does not spin, with reads on and off.
+/// Checks that a stream closed in both directions does not make the driver spin, with reads on and off.
 pub fn l17_a_stream_closed_in_both_directions_does_not_spin(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     for reads in [true, false] {

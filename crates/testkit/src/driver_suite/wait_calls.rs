@@ -42,7 +42,7 @@ pub fn l02_a_wait_with_a_past_deadline_does_not_block(fixture: &dyn Fixture) {
     assert_eq!(bench.wait_until(Nanos(0)), WaitSummary::default());
     let (token, mut remote) = bench.reading_stream();
     remote.send(b"x");
-    // A count, because a virtual clock does not move while nothing waits.
+    // The limit is a count, because a virtual clock does not move while no wait blocks.
     let found = (0..MAX_POLLS).any(|_| bench.wait_until(Nanos(0)).ready > 0);
     assert!(found, "the arrived byte is not reported");
     assert_eq!(bytes_of(&bench.round(), token), b"x");

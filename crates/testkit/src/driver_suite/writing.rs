@@ -60,7 +60,7 @@ pub fn l05_a_write_without_room_is_pending_until_there_is_room(fixture: &dyn Fix
     bench.assert_quiet();
 }
 
-/// Checks that `Wrote` comes before the reads of the same round.
+/// Checks that `Wrote` is delivered before the reads of the same round.
 pub fn l05_wrote_is_delivered_before_read(fixture: &dyn Fixture) {
     let mut bench = DriverBench::open(fixture);
     let (token, mut remote) = bench.stream();
@@ -118,7 +118,7 @@ pub fn l05_a_file_arrives_between_the_bytes_around_it(fixture: &dyn Fixture) {
     bench.assert_quiet();
 }
 
-/// Checks that a file that was truncated is an error when its end is reached.
+/// Checks that sending a truncated file fails when the end of the file is reached.
 pub fn l05_a_truncated_file_is_an_error(fixture: &dyn Fixture) {
     let temp_file = TempFile::new(1000);
     let mut bench = DriverBench::open(fixture);

@@ -14,8 +14,8 @@ use super::server_transport::ServerTransport;
 use super::stream_transport::WireTransport;
 use super::wire::{BacklogOutcome, Wire};
 
-/// Creates two connected channels: what one writes, the other reads, as a stream of bytes. They may be on the same
-/// loop or on two, over any driver.
+/// Creates two connected channels: each reads the bytes that the other writes, as a stream. Both may be on the same
+/// loop or on two loops, over any driver.
 ///
 /// ```
 /// use std::time::Duration;
@@ -70,7 +70,7 @@ pub fn connected_pair() -> (NewChannel, NewChannel) {
 ///
 /// - Connections are streams: bytes and files are written, bytes are read, in order.
 /// - A peer that does not read blocks its writer after 64 KiB.
-/// - An end that is closed, dropped or never accepted closes the other one, which first reads what is left. Writing to
+/// - An end that is closed, dropped or never accepted closes the other end, which first reads the rest. Writing to
 ///   a closed end fails with `BrokenPipe`.
 /// - A connect fails if no server has the name. While as many channels wait to be accepted as the server's
 ///   [`Backlog`](waterwheel_channel::driver::SocketOption::Backlog) allows, the connect is retried

@@ -18,7 +18,7 @@ pub(super) struct ServerTransport {
     wire: Wire,
     network: EmbeddedNetwork,
     backlog: usize,
-    /// `None` until it is bound.
+    /// The name of the server; `None` until it is bound.
     name: Option<Arc<str>>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct WireTransport {
     stream: bool,
     /// True if unhandled messages and errors are kept for the test.
     keeps_unhandled: bool,
-    /// The wire of the other end if that is a channel.
+    /// The wire of the other end; `None` if the other end is the test.
     other: Option<Wire>,
     /// The network in which `connect` finds its server; `None` if every connect succeeds.
     network: Option<EmbeddedNetwork>,
@@ -85,7 +85,7 @@ impl Drop for WireTransport {
     fn drop(&mut self) {
         self.close_wire();
         if self.other.is_some() {
-            // The other end also holds this wire and may keep it for long.
+            // The other end also holds this wire and may keep it long after this drop.
             self.wire.take_unread().into_iter().for_each(drop_in_turn);
         }
     }

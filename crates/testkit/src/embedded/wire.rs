@@ -31,11 +31,11 @@ struct WireState {
     /// Messages that the channel has not read.
     inbox: VecDeque<Msg>,
     finished: bool,
-    /// `PeerFinished` has been delivered to a channel that does not read.
+    /// True once `PeerFinished` has been delivered to a channel that does not read.
     finish_told: bool,
     failure: Option<Error>,
     plan: Option<ReadPlan>,
-    /// How many reads this round may still give; `None` between rounds.
+    /// The number of reads left in this round; `None` between rounds.
     round: Option<u32>,
     outbox: VecDeque<Msg>,
     /// How often the channel has written.
@@ -46,13 +46,13 @@ struct WireState {
     room: Option<usize>,
     at_most: Option<usize>,
     write_failure: Option<io::Error>,
-    /// A write has found no room.
+    /// True while a write waits for room.
     blocked: bool,
-    /// The other end has been dropped: writes fail.
+    /// True once the other end has been dropped: writes fail.
     gone: bool,
-    /// The channel has shut down its output.
+    /// True once the channel has shut down its output.
     ended: bool,
-    /// The channel is closed.
+    /// True once the channel is closed.
     closed: bool,
 }
 
@@ -202,7 +202,7 @@ impl Wire {
         self.lock().ended = true;
     }
 
-    /// Records that the channel is closed; its unread messages stay. Returns whether it was open.
+    /// Records that the channel is closed; its unread messages stay. Returns true if it was open.
     pub(super) fn close(&self) -> bool {
         let mut state = self.lock();
         (state.plan, state.round, state.blocked, state.ended) = (None, None, false, true);
@@ -279,7 +279,7 @@ pub(super) enum BacklogOutcome {
 impl WireState {
     /// Returns the next event for the channel.
     fn next_event(&mut self) -> Option<TransportEvent> {
-        // A channel that reads gets what the other end sent before it was dropped first.
+        // A channel that reads first gets the messages that the other end sent before it was dropped.
         let lost = self.gone && self.plan.is_none();
         if self.blocked && (self.room != Some(0) || lost) {
             self.blocked = false;

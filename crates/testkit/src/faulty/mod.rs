@@ -25,7 +25,7 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! A fault takes effect with the next call. A sleeping loop has to be woken to make one.
+//! A fault takes effect with the next call. A sleeping loop makes no call until it is woken.
 
 mod driver;
 mod plan;
@@ -56,7 +56,7 @@ impl<O: OpenDriver> Faulty<O> {
         Self { inner, faults: Faults { plan: Arc::default() } }
     }
 
-    /// Returns the control of the faults of all its drivers.
+    /// Returns the control of the faults of all drivers that this factory opens.
     #[must_use]
     pub fn faults(&self) -> Faults {
         self.faults.clone()

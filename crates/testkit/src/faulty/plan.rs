@@ -132,7 +132,7 @@ impl Plan {
         self.calls.get(&call).copied().unwrap_or(0)
     }
 
-    /// Counts a call, and returns its injected error if it is to fail.
+    /// Counts a call, and returns the injected error if the plan makes this call fail.
     pub(super) fn call(&mut self, call: DriverCall) -> io::Result<()> {
         *self.calls.entry(call).or_default() += 1;
         let Some((times, fault)) = self.failing.get_mut(&call) else { return Ok(()) };
@@ -151,7 +151,7 @@ impl Plan {
         if fails { Err((*fault).into()) } else { Ok(()) }
     }
 
-    /// True if this wait returns early; counts it.
+    /// True if this wait returns early; counts down the early returns.
     pub(super) fn take_early_return(&mut self) -> bool {
         match &mut self.spin {
             EarlyReturns::Never | EarlyReturns::Next(0) => false,

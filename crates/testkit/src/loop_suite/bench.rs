@@ -16,7 +16,7 @@ use crate::faulty::{DriverCall, Faults, Faulty};
 /// How long the suite waits for something that must happen.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long each turn waits that is taken until something happens, and the maximum number of such turns.
+/// The time limit of each turn that waits for a condition, and the maximum number of these turns.
 const SHORT_WAIT: Duration = Duration::from_millis(2);
 const MAX_TURNS: usize = 10_000;
 
@@ -92,7 +92,7 @@ impl Bench {
     /// Takes turns until `happened` returns true.
     ///
     /// # Panics
-    /// If that does not happen within ten thousand turns.
+    /// If `happened` returns false for ten thousand turns.
     #[track_caller]
     pub fn until(&mut self, what: &str, mut happened: impl FnMut() -> bool) {
         for _ in 0..MAX_TURNS {
@@ -107,7 +107,7 @@ impl Bench {
     /// Takes turns until the loop has terminated.
     ///
     /// # Panics
-    /// If that does not happen within ten thousand turns.
+    /// If the loop has not terminated after ten thousand turns.
     #[track_caller]
     pub fn until_over(&mut self) {
         for _ in 0..MAX_TURNS {
@@ -173,7 +173,7 @@ impl Reports {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Takes all faults, which must be panics: the kind of user code and the message.
+    /// Takes all faults, which must be panics; returns the kind of user code and the message of each.
     ///
     /// # Panics
     /// If another fault was reported.

@@ -67,7 +67,7 @@ pub fn l15_a_future_spawns_and_awaits_others(drivers: &dyn OpenDriver) {
     assert_eq!(seen.get(), 3);
 }
 
-/// Checks that a turn polls each future once, so that one that wakes itself delays nothing else.
+/// Checks that a turn polls each future once, so that a future that wakes itself delays no other work.
 pub fn l15_a_turn_polls_a_future_once(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let polls = Rc::new(Cell::new(0));

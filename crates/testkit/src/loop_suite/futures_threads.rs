@@ -9,7 +9,7 @@ use waterwheel_channel::driver::OpenDriver;
 
 use super::bench::{TIMEOUT, end, group};
 
-/// Permits that threads add and one future awaits; each permit comes with a wake.
+/// Permits that threads add and one future awaits; each added permit wakes the future.
 #[derive(Default)]
 struct Permits {
     given: AtomicU64,

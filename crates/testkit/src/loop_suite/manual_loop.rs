@@ -12,7 +12,7 @@ use super::bench::{Bench, TIMEOUT};
 
 const SHORT: Duration = Duration::from_millis(3);
 
-/// Checks that a turn with a limit of zero does not block, and that one with a limit waits that long.
+/// Checks that a turn with a limit of zero does not block, and that a turn with a longer limit waits that long.
 pub fn l12_a_turn_waits_no_longer_than_its_limit(drivers: &dyn OpenDriver) {
     let mut bench = Bench::new(drivers);
     let before = bench.now();

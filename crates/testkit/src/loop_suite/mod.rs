@@ -8,7 +8,7 @@
 //! waterwheel_testkit::loop_suite!(task_only, TaskOnly);
 //! ```
 //!
-//! and another one for the part that needs sockets, with its fixture of the
+//! and another macro for the part that needs sockets, with its fixture of the
 //! [driver suite](mod@crate::driver_suite): `loop_io_suite!(epoll, MyFixture)`.
 //!
 //! Rules of the suite:
@@ -20,7 +20,7 @@
 //! 3. Every driver is wrapped in a [faulty](crate::faulty) one, which counts its calls and can be made to fail; every
 //!    report of a loop is kept.
 //!
-//! The numbers in the names are those of the promises in `docs/PROMISES.md`: l03 phases of a turn, l09 tail tasks, l12
+//! The numbers in the names refer to the promises in `docs/PROMISES.md`: l03 phases of a turn, l09 tail tasks, l12
 //! manual loops, l15 futures, e10 wake-ups, e12 panics, e16 teardown, p04 blocking.
 
 mod bench;

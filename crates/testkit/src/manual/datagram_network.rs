@@ -21,7 +21,7 @@ use waterwheel_channel::{Address, Datagram, Datagrams};
 
 use super::stream::DriverNotifier;
 
-/// How many datagrams wait at an address, unless the test sets another capacity; further senders wait.
+/// How many datagrams an address queues before senders wait, unless the test sets another capacity.
 pub const DATAGRAM_QUEUE_LEN: usize = 64;
 
 /// The first ephemeral port.
@@ -33,8 +33,8 @@ const MAX_DATAGRAM_LEN: usize = 65_507;
 /// A factory of datagram sockets for channels. Clones are the same network.
 ///
 /// A sender waits while the queue of its destination is full, as with Unix sockets. A datagram to an address without a
-/// socket is lost, and a channel connected to that address gets `ConnectionRefused` later, as with UDP. There are no
-/// options.
+/// socket is lost, and a channel connected to that address gets `ConnectionRefused` later, as with UDP. Socket options
+/// are unsupported.
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -68,9 +68,9 @@ struct DatagramNetworkState {
 /// The state of a bound address.
 struct DatagramQueue {
     waiting: VecDeque<Datagram>,
-    /// How many datagrams may wait.
+    /// The maximum number of queued datagrams.
     capacity: usize,
-    /// The connected peer; datagrams of others are dropped.
+    /// The connected peer; datagrams from other addresses are dropped.
     peer: Option<SocketAddr>,
     /// The full destination that a send waits for.
     blocked_on: Option<SocketAddr>,
@@ -212,7 +212,7 @@ impl DatagramEnd {
         self.with_queue(|own| !own.waiting.is_empty())
     }
 
-    /// Takes the next datagram, cut off after `size` bytes.
+    /// Takes the next datagram, truncated to `size` bytes.
     pub(super) fn receive(&self, size: usize) -> Option<Datagram> {
         let taken = self.network.change_and_notify(|state, notified| {
             let taken = state.queues.get_mut(&self.at)?.waiting.pop_front();

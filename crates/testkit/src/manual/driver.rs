@@ -25,11 +25,11 @@ use crate::shuffled::SplitMix64;
 pub struct ManualDriver {
     kernel: Arc<Kernel>,
     id: usize,
-    /// Sorted by token, so that a round has the same order in every run.
+    /// Registrations sorted by token, so that a round has the same order in every run.
     registrations: BTreeMap<Token, ManualRegistration>,
     /// Registrations with events left in this round.
     round: VecDeque<Token>,
-    /// Picks the next registration of the round; without it, the first one delivers all its events.
+    /// Picks the next registration of the round; if `None`, the first registration delivers all its events first.
     random: Option<SplitMix64>,
 }
 
@@ -39,8 +39,8 @@ impl ManualDriver {
         Self { kernel, id, registrations: BTreeMap::new(), round: VecDeque::new(), random }
     }
 
-    /// Adds ready registrations to the round and removes those without further events. While completions are held, adds
-    /// none.
+    /// Adds ready registrations to the round and removes registrations without further events. Adds none while
+    /// completions are held.
     fn collect_ready(&mut self, held: bool) {
         let registrations = &mut self.registrations;
         self.round.retain(|token| {
@@ -275,7 +275,7 @@ impl Drop for ManualDriver {
     }
 }
 
-/// The driver's waker, for any thread. It only sets a flag under the kernel's lock.
+/// The driver's waker, for any thread. A wake sets a flag under the kernel's lock.
 struct ManualWaker {
     kernel: Arc<Kernel>,
     driver: usize,

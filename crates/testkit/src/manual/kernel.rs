@@ -73,7 +73,7 @@ struct KernelState {
 }
 
 /// The sleep state of one driver. The driver's thread writes `is_open` and `asleep` and clears the flags; any thread sets
-/// them. All under the lock.
+/// the flags. Every access holds the lock.
 #[derive(Debug)]
 struct SleepState {
     is_open: bool,
@@ -167,7 +167,7 @@ impl Kernel {
     }
 
     /// Called after a driver has looked at its sockets and found `ready` registrations. Sleeps if there is nothing to
-    /// do. Returns whether the wait ended by a wake; `None` means that the driver must look again.
+    /// do. Returns true if a wake ended the wait; `None` means that the driver must look again.
     pub(super) fn end_look(
         &self,
         driver: usize,
@@ -191,7 +191,7 @@ impl Kernel {
             }
             slept = true;
             if let (ClockMode::AutoAdvance, Some(until)) = (state.clock_mode, until) {
-                drop(state); // Advancing the clock wakes others that sleep on it.
+                drop(state); // Advancing the clock wakes other sleepers of this clock.
                 self.clock.advance_to(until);
                 state = self.lock();
                 self.changed.notify_all();

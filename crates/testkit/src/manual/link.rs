@@ -10,9 +10,9 @@
 //!
 //! 1. After each change that a driver makes to its stream, bytes are transferred in both directions as far as possible.
 //! 2. One thread transfers at a time, under the link's lock; otherwise bytes taken by two threads could arrive in the
-//!    wrong order. It locks one stream at a time, and a thread that holds a stream's lock never transfers.
-//! 3. Each stream keeps the other alive, so that bytes sent before a close are still read. When one is closed and
-//!    none of its bytes are left, they release each other.
+//!    wrong order. A transfer locks one stream at a time, and a thread that holds a stream's lock never transfers.
+//! 3. Each stream keeps the other alive, so that bytes sent before a close are still read. When one stream is closed
+//!    and none of its bytes are left, the two release each other.
 //! 4. At most [`SEND_BUFFER`] bytes wait to be read; the rest stays in the writer's buffer and blocks the writer.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -87,7 +87,7 @@ impl ListenerControl {
         Ok(peer)
     }
 
-    /// Puts an error into the backlog: the accept that reaches it fails.
+    /// Puts an error into the backlog: the accept that reaches this error fails.
     ///
     /// # Errors
     /// `ConnectionRefused` if the listener is closed.
@@ -95,7 +95,7 @@ impl ListenerControl {
         self.listener.push_backlog(Err(error.into()))
     }
 
-    /// Connects a socket of another channel; it is accepted when there is room in the backlog.
+    /// Connects a socket of another channel; the connect succeeds when there is room in the backlog.
     pub(super) fn connect_socket(&self, connect: PendingConnect) {
         let address = self.kernel.new_address();
         let stream = ManualStream::new(address, ConnectState::Open);

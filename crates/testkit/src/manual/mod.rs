@@ -44,7 +44,7 @@
 //!
 //! # ClockMode
 //!
-//! No wait sleeps in real time. The [`ClockMode`] decides what a wait with a deadline and nothing to do does:
+//! No wait sleeps in real time. The [`ClockMode`] decides how a wait with a deadline behaves while no event is ready:
 //!
 //! - [`ClockMode::Manual`], the default: the wait blocks until the test [advances](Manual::advance) the clock. The test
 //!   decides the order of the peer's actions and the timers, whichever thread is faster. A test that does not advance
@@ -122,7 +122,7 @@ impl Manual {
         Self { kernel: Arc::new(Kernel::new(mode, clock, clock_mode)) }
     }
 
-    /// Replaces the clock; to be called before a driver is opened. Move the clock with [`advance`](Self::advance): a
+    /// Replaces the clock; call this before a driver is opened. Move the clock with [`advance`](Self::advance): a
     /// wait does not notice when the clock is moved elsewhere.
     #[must_use]
     pub fn with_clock(self, clock: VirtualClock) -> Self {
@@ -136,7 +136,7 @@ impl Manual {
         self
     }
 
-    /// Returns the clock of all its drivers.
+    /// Returns the clock that all drivers of this factory share.
     #[must_use]
     pub fn clock(&self) -> VirtualClock {
         self.kernel.clock.clone()
@@ -147,13 +147,13 @@ impl Manual {
         self.kernel.set_clock_mode(clock_mode);
     }
 
-    /// Advances the clock by a duration, and ends the waits whose deadline has come.
+    /// Advances the clock by a duration, and ends the waits whose deadline is reached.
     pub fn advance(&self, by: Duration) {
         self.kernel.clock.advance(by);
         self.kernel.notify_clock_moved();
     }
 
-    /// Advances the clock to an instant, and ends the waits whose deadline has come.
+    /// Advances the clock to an instant, and ends the waits whose deadline is reached.
     pub fn advance_to(&self, to: Nanos) {
         self.kernel.clock.advance_to(to);
         self.kernel.notify_clock_moved();
@@ -211,10 +211,10 @@ impl Manual {
     }
 
     /// Blocks until every open driver is asleep: in a wait, with nothing ready, not woken, its deadline in the future.
-    /// A driver whose loop has not started is not asleep: its first turn is still to come.
+    /// A driver whose loop has not started is not asleep: the loop still has to take its first turn.
     ///
     /// # Panics
-    /// If that takes longer than twenty seconds.
+    /// If a driver is still not asleep after twenty seconds.
     pub fn wait_idle(&self) {
         self.kernel.wait_idle();
     }
@@ -224,7 +224,7 @@ impl Manual {
         ManualDriver::new(self.kernel.clone(), Some(random))
     }
 
-    /// Returns how often all its drivers were called so far.
+    /// Returns how often the drivers of this factory were called so far.
     #[must_use]
     pub fn counts(&self) -> DriverCounts {
         self.kernel.counts()

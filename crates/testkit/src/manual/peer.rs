@@ -76,7 +76,7 @@ impl Peer {
     /// Blocks until `len` bytes have arrived, and takes them.
     ///
     /// # Panics
-    /// If the stream ends before, or if they have not arrived after twenty seconds.
+    /// If the stream ends before `len` bytes have arrived, or if they have not arrived after twenty seconds.
     pub fn receive(&self, len: usize) -> Bytes {
         let mut taken = bytes::BytesMut::new();
         while taken.len() < len {
@@ -146,7 +146,7 @@ impl fmt::Debug for Peer {
 }
 
 /// The test's side of a socket that is attached as `Connecting`: accepts or refuses it, before or after it is attached.
-/// Dropped without an answer, it leaves the connect pending.
+/// The connect stays pending if this value is dropped without an answer.
 pub struct PendingConnect {
     stream: Arc<ManualStream>,
 }
@@ -184,7 +184,7 @@ impl PendingConnect {
         Peer::new(self.stream)
     }
 
-    /// Accepts the connection without becoming its peer, which is another channel.
+    /// Accepts the connection and returns no [`Peer`]: the peer is another channel.
     pub(super) fn accept_linked(self) {
         self.stream.change_for_driver(|state| state.connection = ConnectState::Accepted);
     }

@@ -55,9 +55,9 @@ pub(super) enum RegistrationSource {
 
 /// A pending write.
 enum PendingWrite {
-    /// Waits for room; then the caller repeats the write.
+    /// The write waits for room; then the caller repeats the write.
     Room,
-    /// In flight with these chunks.
+    /// The write is in flight with these chunks.
     Chunks(Vec<Bytes>),
 }
 
@@ -246,7 +246,7 @@ impl ManualRegistration {
                 Some(Ok((end, address))) => {
                     Some(IoEvent::Accepted(self.token, Io::new(end), address.into()))
                 }
-                // The peer aborted before the accept (ECONNABORTED): the next one is tried.
+                // The peer aborted before the accept (ECONNABORTED): the next accept is tried.
                 Some(Err(gone)) if gone.kind() == io::ErrorKind::ConnectionAborted => {
                     return (ManualRound::Read { left: left - 1 }, None);
                 }

@@ -34,7 +34,7 @@ use super::{ListenerControl, Manual, PendingConnect};
 #[derive(Clone)]
 pub struct ManualSockets {
     manual: Manual,
-    /// Filled on the loops, emptied by the test.
+    /// Sockets that the test has not taken yet: added on the loops, taken by the test.
     created: Arc<Mutex<CreatedSockets>>,
 }
 

@@ -7,7 +7,7 @@
 //!                   reset: both ways
 //! ```
 //!
-//! Accessed by the loop's thread through [`StreamEnd`] and by the test's threads through [`Peer`] and
+//! The loop's thread accesses a stream through [`StreamEnd`], the test's threads through [`Peer`] and
 //! [`PendingConnect`], always under the stream's own lock.
 //!
 //! The peer may also be the stream of another driver: then two streams are [linked](super::link), and the outbound
@@ -36,7 +36,7 @@ pub(super) struct ManualStream {
     pub(super) address: SocketAddr,
     state: Mutex<ManualStreamState>,
     changed: Condvar,
-    /// Set once, before a driver gets the stream.
+    /// The link to the peer stream, set once before a driver gets this stream.
     pub(super) link: OnceLock<Link>,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct ManualStreamState {
 
 #[derive(Clone, Copy)]
 pub(super) enum ConnectState {
-    /// Not answered yet; the address of the connect.
+    /// The connect is not answered yet; holds its address once the socket is attached.
     Connecting(Option<SocketAddr>),
     /// Accepted by the peer; the driver has not reported it yet.
     Accepted,

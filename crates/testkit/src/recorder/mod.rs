@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `first on_read hello` | a method of the handler `first` was called; [`RecordedMethod`] lists the methods |
 //! | `first dropped` | the recorder was dropped: after `first on_removed`, or without it if that panicked |
-//! | `never-added dropped` | a recorder was dropped that was never in a pipeline |
+//! | `never-added dropped` | a recorder that was never in a pipeline was dropped |
 //! | `label ok`, `label failed: …` | a [completion](Log::completion) or a [listener](Log::listener) was called |
 //!
 //! The `dropped` lines show when handlers are dropped: an edit that is rolled back drops its staged handlers without
@@ -138,7 +138,7 @@ pub fn show(msg: &Msg) -> String {
     }
 }
 
-/// Longer bytes are logged by their length only.
+/// The maximum length of bytes that are logged as text; longer bytes are logged by their length.
 const LONG: usize = 80;
 
 /// A handler that logs the events that pass through it, created by [`Log::recorder`]. See the
@@ -179,7 +179,7 @@ impl Recorder {
         self
     }
 
-    /// Does not pass the events of this method on.
+    /// Stops the events of this method: the recorder logs them and does not pass them on.
     #[must_use]
     pub fn holds(mut self, method: RecordedMethod) -> Self {
         self.held.push(method);

@@ -102,7 +102,7 @@ macro_rules! conformance_matrix {
 
 pub(crate) use conformance_matrix;
 
-/// Cases with an ability they require and that not every cell has.
+/// Cases that require an ability that not every cell has, each with that ability.
 const REQUIRED_ABILITIES: [(&str, Ability); 9] = [
     ("c09_two_flooding_peers_take_turns", Ability::SharedLoop),
     ("c07_small_writes_flushed_at_once_are_gathered_in_few_system_writes", Ability::SystemWrites),

@@ -20,17 +20,17 @@ pub(crate) struct Loops {
 }
 
 impl Loops {
-    /// Loops that share their channels, over this driver.
+    /// Describes loops that serve many channels each, over this driver.
     pub(crate) fn over(driver: impl OpenDriver + 'static) -> Self {
         Self { driver: WriteCounter::new(driver), manual: None, per_channel: false }
     }
 
-    /// Loops over the manual driver, on its manual clock.
+    /// Describes loops over the manual driver, on its manual clock.
     pub(crate) fn manual(manual: &Manual) -> Self {
         Self { manual: Some(manual.clone()), ..Self::over(manual.clone()) }
     }
 
-    /// A loop for each channel.
+    /// Describes groups with a loop for each channel.
     pub(crate) fn per_channel(driver: impl OpenDriver + 'static) -> Self {
         Self { per_channel: true, ..Self::over(driver) }
     }
@@ -49,7 +49,7 @@ impl Loops {
         builder.build().expect("the group is built")
     }
 
-    /// Returns why no two channels share a loop, if that is so.
+    /// Returns why channels do not share a loop; `None` if they do.
     pub(crate) fn why_no_shared_loop(&self) -> Option<&'static str> {
         let why = "each channel has a thread of its own: the kernel decides which runs next";
         self.per_channel.then_some(why)

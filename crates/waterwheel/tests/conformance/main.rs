@@ -19,10 +19,10 @@
 //! Rules of the suite:
 //!
 //! 1. Nothing sleeps: a case waits for futures, or for events of a handler, with a limit.
-//! 2. To show that something does *not* happen, a case makes a round trip on the same loop that ends after it would
-//!    have happened.
+//! 2. To show that something does *not* happen, a case makes a round trip on the same loop that ends after the event
+//!    would have happened.
 //! 3. Random data comes from a seed that is printed; `WATERWHEEL_SEED` sets it.
-//! 4. A case leaves nothing behind: it shuts its groups down at its end and waits for that.
+//! 4. A case leaves nothing behind: it shuts its groups down at its end and waits until they have terminated.
 
 mod case_list;
 mod cases;

@@ -1,4 +1,4 @@
-//! The matrix of cases and cells: runs single cases, and prints the whole.
+//! The matrix of cases and cells: runs single cases, and prints the whole matrix.
 
 use std::sync::RwLock;
 
@@ -18,7 +18,7 @@ static RUN_LOCK: RwLock<()> = RwLock::new(());
 
 /// Runs a case that counts resources of the whole process: no other case runs meanwhile.
 pub(crate) fn run_alone(case: impl FnOnce()) {
-    // A failed case has poisoned the lock; its own test reports it.
+    // A failed case has poisoned the lock; the test of that case reports the failure.
     let _alone = RUN_LOCK.write().unwrap_or_else(|poisoned| poisoned.into_inner());
     case();
 }

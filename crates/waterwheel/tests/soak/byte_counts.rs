@@ -17,7 +17,7 @@ pub(crate) struct ByteCounts {
 }
 
 impl ByteCounts {
-    /// Adds a client's bytes: sent, and received of these. The rest was reported to the client as lost.
+    /// Adds the bytes that a client sent and those it received back. The rest was reported to the client as lost.
     pub(crate) fn add_client(&self, sent: usize, received: usize) {
         add(&self.sent, sent);
         add(&self.received, received);

@@ -191,7 +191,7 @@ impl SoakSetup {
         groups.flat_map(|group| group.children().collect::<Vec<_>>()).collect()
     }
 
-    /// Returns a function that formats the loops' state and metrics. Of the group that is drained and replaced, it
+    /// Returns a function that formats the loops' state and metrics. For the group that is drained and replaced, it
     /// shows the first loops.
     pub(crate) fn metrics(&self) -> impl Fn() -> String + Send + 'static {
         let loops: Vec<_> = self.loops().iter().map(EventLoop::clone).collect();

@@ -27,7 +27,7 @@ impl SeededRng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number less than `end`, which is not zero.
+    /// Returns a number less than `end`, which must not be zero.
     pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

@@ -46,7 +46,7 @@ fn c05_rule_11_a_message_that_panics_when_it_is_dropped_does_not_keep_a_channel_
     assert_eq!(fixture.on(|here| here.registered_channels()), [other]);
 }
 
-/// Passes events on; its destructor runs a closure in its channel's pipeline that panics.
+/// Passes events on; its destructor runs a panicking closure in its channel's pipeline.
 struct PanicsInPipelineWhenDropped(Option<Channel>);
 
 impl Handler for PanicsInPipelineWhenDropped {
@@ -82,7 +82,7 @@ fn c05_rule_11_a_destructor_that_panics_after_a_panic_leaves_the_other_handlers_
         edit.add_last("last", CountsRemovalAndDrop(count))?;
         Ok(())
     });
-    // Inside a call of another channel, so that no deferred work runs between the panics.
+    // The event is fired inside a call of another channel, so that no deferred work runs between the panics.
     let target = channel.clone();
     let caller = fixture.register(ScriptedTransport::default(), |edit| {
         edit.add_last("caller", on_event(move |_| target.fire_user_event(())))?;

@@ -19,7 +19,7 @@ impl Handler for ExposesChannel {
     }
 }
 
-/// Not a socket. Its destructor calls the loop and the channel, and records that.
+/// A value that is not a socket. Its destructor calls the loop and the channel, and records the calls.
 struct UnsupportedSocket(Arc<Mutex<Option<Channel>>>, Arc<Mutex<Vec<&'static str>>>);
 
 impl Drop for UnsupportedSocket {

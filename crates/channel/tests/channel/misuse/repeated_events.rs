@@ -9,7 +9,7 @@ use waterwheel_executor::Error;
 
 use super::support::{LoopFixture, PanicPoint, ScriptedTransport};
 
-/// Passes no event on: requests the same event from the channel again, this many times for each.
+/// Requests each event from the channel again, this many times, instead of passing the event on.
 struct RepeatsEvent(usize);
 
 impl RepeatsEvent {
@@ -177,7 +177,7 @@ fn c05_rule_2_a_handler_that_repeats_its_own_event_for_ever_is_named_and_its_cha
     assert_named_and_closed("flush", |channel| channel.flush(), 1);
 }
 
-/// Answers each user event with this many writes, which are deferred until it returns.
+/// Answers each user event with this many writes, which are deferred until the call returns.
 struct WriteBurst(usize);
 
 impl Handler for WriteBurst {

@@ -33,7 +33,7 @@ fn c05_rule_1_nothing_is_borrowed_while_size_hint_runs() {
             on_event_in_the_path_of_writes(move |ctx| {
                 if std::mem::take(&mut first) {
                     let channel = ctx.channel();
-                    // Once from the tail, where this busy handler defers it, and once from this handler on.
+                    // One write starts at the tail and is deferred by this busy handler; one starts at this handler.
                     drop(channel.write(WritesInSizeHint {
                         channel: channel.clone(),
                         asked: asked.clone(),

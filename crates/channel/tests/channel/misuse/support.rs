@@ -29,7 +29,7 @@ impl LoopFixture {
         self.event_loop.on_loop(f).expect("the loop has not ended")
     }
 
-    /// Turns the loop often enough for all work that ends.
+    /// Turns the loop often enough to complete all work that is not endless.
     pub(crate) fn run(&mut self) {
         for _ in 0..100 {
             self.event_loop.turn(Some(Duration::ZERO));

@@ -74,7 +74,7 @@ fn c06_mismatched_types_are_found_when_the_pipeline_is_built() {
         edit.add_last("app", app())?;
         Ok(())
     });
-    // A handler without a signature may emit any type, so nothing behind it is checked.
+    // A handler without a signature may emit any type, so the type accepted by the next handler is not checked.
     assert!(made.is_ok());
     drop(made);
     drop(log.take());

@@ -32,7 +32,7 @@ fn c05_rule_04_a_removed_handler_keeps_its_place_until_its_deferred_events_are_d
             "app returns",
             "app write 1", // Written before the removal: the handler receives it.
             "first write 1",
-            "first write 2", // Passes the handler, behind its deferred event.
+            "first write 2", // Bypasses the handler, after its deferred event.
             "first write 3",
             "first flush",
             "app on_removed",

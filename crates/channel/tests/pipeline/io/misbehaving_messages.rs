@@ -25,7 +25,7 @@ impl Drop for WritesWhenDropped {
 
 #[test]
 fn c07_a_message_may_write_when_it_is_dropped() {
-    // One cancelled, one sent, one dropped with the channel.
+    // One message is cancelled, one is sent, one is dropped with the channel.
     let mut fixture = started_fixture(|_, _| Ok(()));
     let cancelled = fixture.on_loop(|channel| channel.write(WritesWhenDropped(channel.clone())));
     assert!(cancelled.cancel());

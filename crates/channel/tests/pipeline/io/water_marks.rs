@@ -107,7 +107,7 @@ impl Handler for PassesBothWays {
     }
 }
 
-/// Returns how many writes of 1 KiB a handler behind a codec makes while the channel is writable.
+/// Returns how many writes of 1 KiB a handler after a codec makes while the channel is writable.
 fn writes_while_writable(two_slots: bool) -> usize {
     let count = Rc::new(Cell::new(0));
     let into = count.clone();

@@ -278,7 +278,7 @@ fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
     let mut fixture = stream();
     let channel = fixture.channel().clone();
     let afar = channel.clone();
-    // From another thread, which drops the future before the loop runs the write.
+    // A write from another thread, which drops the future before the loop runs the write.
     std::thread::spawn(move || drop(afar.write_and_flush(5u32)))
         .join()
         .expect("the thread does not panic");
@@ -286,7 +286,7 @@ fn c07_a_write_that_fails_with_its_future_dropped_is_reported() {
     let reports = fixture.reports.take();
     let told = "an operation failed whose future was dropped, 1 so far: a message of type u32";
     assert!(reports.len() == 1 && reports[0].contains(told), "{reports:?}");
-    // From a handler's call, which drops the future before the write completes.
+    // A write from a pipeline call, which drops the future before the write completes.
     fixture.on_loop(|channel| {
         let again = channel.clone();
         drop(channel.with_pipeline(move |_| drop(again.write_and_flush(5u32))));

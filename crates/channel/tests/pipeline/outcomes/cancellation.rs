@@ -1,4 +1,4 @@
-//! P02: a cancel before an operation begins keeps it from being carried out; a later cancel has no effect.
+//! P02: a cancel before an operation begins prevents it; a later cancel has no effect.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -33,7 +33,7 @@ fn c05_rule_10_an_inbound_error_goes_to_the_handlers_own_error_method() {
         RecordedMethod::UserEvent,
         RecordedMethod::WritabilityChanged,
         RecordedMethod::Timer,
-        // Outbound and without a completion.
+        // The next two methods are outbound and have no completion.
         RecordedMethod::BeginRead,
         RecordedMethod::Flush,
     ];

@@ -21,7 +21,7 @@ impl Handler for Asks {
     }
 }
 
-/// Builds a channel whose last handler performs an operation, behind a recorder of outbound events.
+/// Builds a channel whose last handler performs an operation, after a recorder of outbound events.
 fn asking(ask: Ask, unconnected: bool) -> PipelineFixture {
     let builder = Embedded::builder();
     let builder = if unconnected { builder.unconnected() } else { builder };

@@ -5,7 +5,7 @@
 //! perform a random action whenever they run: edit pipelines, write, flush, close, deregister and register,
 //! fire events, fail, panic. Then the actions stop, everything is closed, and the invariants are checked:
 //!
-//! 1. no code panicked but by plan;
+//! 1. every panic was planned;
 //! 2. every channel is closed, has no pending bytes and is deregistered, and the loop is idle;
 //! 3. every future is done, and every completion was completed;
 //! 4. every handler and message was dropped.
@@ -31,13 +31,13 @@ use self::checks::{Violations, check_all_is_over, check_nothing_is_left};
 use self::random_actions::{act_with_handle, new_pair};
 use self::shared_state::{PLANNED_PANIC, RunState};
 
-/// About three seconds in a debug build for each test.
+/// The seeds of each test: about three seconds in a debug build.
 const SEEDS: Range<u64> = 0..100;
 
 /// Number of turns in which a run acts; the test itself acts every third turn.
 const TURNS: usize = 400;
 
-/// Number of turns after which a run that ends has ended.
+/// Maximum number of turns until everything is closed at the end of a run.
 const MAX_TURNS: usize = 3_000;
 
 /// Virtual time of a turn: timers are up to half a millisecond ahead.
@@ -114,7 +114,7 @@ impl ManualRun {
         Self { event_loop, workers, time }
     }
 
-    /// Acts on the loop from the test, where a panic returns to the caller.
+    /// Acts on the loop from the test, where a panic unwinds to the caller.
     fn act(&mut self, violations: &Violations, f: impl FnOnce(&RunState), run_state: &RunState) {
         let on_loop = || self.event_loop.on_loop(|_| f(run_state));
         if let Err(panic) = panic::catch_unwind(AssertUnwindSafe(on_loop)) {

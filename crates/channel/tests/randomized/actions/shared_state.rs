@@ -49,8 +49,8 @@ pub(crate) struct RunState {
 pub(crate) struct LiveCounts {
     pub(crate) handlers: LiveCount,
     pub(crate) messages: LiveCount,
-    /// Completions and listeners that were not completed yet. Their type allows one completion; those left at
-    /// the end were dropped without one, or leaked.
+    /// Completions and listeners that were not completed yet. Their type allows one completion; an object left at
+    /// the end was dropped without completion, or leaked.
     pub(crate) uncompleted: LiveCount,
 }
 
@@ -176,7 +176,7 @@ pub(crate) struct SeededRandom(Cell<u64>);
 
 impl SeededRandom {
     fn new(seed: u64) -> Self {
-        // Spreads neighbouring seeds; never zero, where xorshift would stay.
+        // Spreads neighbouring seeds. The state is never zero: xorshift cannot leave zero.
         Self(Cell::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1))
     }
 

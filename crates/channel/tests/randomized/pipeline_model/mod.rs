@@ -1,7 +1,7 @@
 //! C03, C05: random edits of a pipeline, by the test and by its own handlers, while data flows both ways.
 //!
 //! Each program runs twice: over a real pipeline and over a model of the ordering rules. Both must call the
-//! same handlers with the same events in the same order. Invariants of every program are checked besides:
+//! same handlers with the same events in the same order. Invariants of every program are checked too:
 //! nothing is lost, duplicated or completed twice.
 
 mod handler_script;
@@ -39,7 +39,7 @@ proptest! {
 }
 
 /// Checks that every inbound number came through once and in order; out of order only where a handler was
-/// removed while it held one.
+/// removed while it held a number.
 fn check_inbound(
     program: &Program,
     outcome: &Outcome,

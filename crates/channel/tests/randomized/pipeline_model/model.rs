@@ -1,14 +1,14 @@
 //! A model of the ordering contract: rules 2 to 5, and nothing else.
 //!
-//! A pipeline is a list of handlers. Each has two queues: `newer` holds the events that came during its
-//! current call, `older` those left from before that call. The rules follow:
+//! A pipeline is a list of handlers. Each has two queues: `newer` holds the events that arrived during its
+//! current call, `older` the events left from before that call. The rules follow:
 //!
 //! - An event that reaches a running handler waits in `newer`; when the call returns, the waiting events are
 //!   delivered in order, each as a call of its own (rule 2).
-//! - An outbound event of a running handler goes behind its `newer` events, which came first (rule 3). It
-//!   does not go behind `older`: the current call came before those.
+//! - An outbound event of a running handler is queued after its `newer` events, which arrived first (rule 3),
+//!   but not after its `older` events: the current call precedes them.
 //! - A handler removed while it runs still receives the events that waited at its removal. Later events
-//!   pass it, behind the waiting events if there are any (rule 4).
+//!   bypass it, after the waiting events if there are any (rule 4).
 //! - A removed handler stays in the list until its call returns, so that events it still emits find their
 //!   way (rule 5).
 //!
@@ -36,7 +36,7 @@ pub(crate) struct Model<'a> {
     /// Numbers that reached the head.
     pub(crate) left: Vec<u32>,
     /// True if a handler was removed during a call while it held a number: numbers that arrive before that
-    /// call returns pass it and come through first.
+    /// call returns bypass the handler and overtake that number.
     pub(crate) overtaken: bool,
     arrived: u32,
     written: u32,
@@ -48,7 +48,7 @@ struct Handler {
     actor: ScriptedHandler,
     runs: bool,
     removed: bool,
-    /// Removed while events waited: later events queue behind them.
+    /// True if the handler was removed while events waited: later events queue after them.
     keeps_place: bool,
     older: VecDeque<(Event, bool)>,
     newer: VecDeque<(Event, bool)>,
@@ -211,13 +211,13 @@ impl<'a> Model<'a> {
         let (passed, reaction) = self.at(id).actor.prepare(event);
         let fine = perform(passed, &reaction, &mut RunningHandler { model: self, id });
         if !fine && !matches!(event, Event::Write(_)) {
-            // The handler's own error method comes first and passes the error on.
+            // The handler's own error method is called first and passes the error on.
             self.log.push(LogEntry::Got(id, Event::Error));
             self.deliver_from(Origin::At(id), Event::Error);
         }
     }
 
-    /// Ends a call: delivers the events that came meanwhile, then completes a pending removal.
+    /// Ends a call: delivers the events that arrived during the call, then completes a pending removal.
     fn finish(&mut self, id: u32) {
         let mut told = false;
         loop {

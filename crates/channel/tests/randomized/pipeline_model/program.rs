@@ -23,7 +23,7 @@ pub(crate) struct Program {
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerSpec {
     pub(crate) interest: Interest,
-    /// Keeps the last inbound number until the next one comes or the handler is removed, as a decoder keeps
+    /// Keeps the last inbound number until the next one arrives or the handler is removed, as a decoder keeps
     /// half a frame.
     pub(crate) keeps: bool,
     pub(crate) script: Vec<Reaction>,
@@ -58,7 +58,7 @@ pub(crate) enum CallEnd {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Action {
-    /// Writes from the handler on.
+    /// Writes from the handler's position.
     Write,
     /// Writes from the tail, through the channel's handle.
     WriteByChannel,

@@ -31,7 +31,7 @@ fn number(msg: Msg) -> u32 {
     msg.take::<Number>().expect("all messages are numbers").0
 }
 
-/// Shared with futures, which must be `Send`, although all is on one thread here.
+/// Outcomes shared with futures, which must be `Send`, although everything runs on one thread here.
 type WriteOutcomes = Arc<Mutex<Vec<Answer>>>;
 
 /// The outcome of a write.
@@ -39,7 +39,7 @@ type WriteOutcomes = Arc<Mutex<Vec<Answer>>>;
 pub(crate) struct Answer {
     pub(crate) number: u32,
     pub(crate) fine: bool,
-    /// True if the completion was given with the write, so that it comes in order.
+    /// True if the completion was given with the write, so that it is called in order.
     pub(crate) in_turn: bool,
 }
 
@@ -139,7 +139,7 @@ impl SharedState {
     }
 }
 
-/// A flush that triggers no reaction leaves nothing pending, and there are fewer reactions than this.
+/// Maximum number of flushes: a flush without a reaction leaves nothing pending, and reactions are fewer.
 const MAX_FLUSHES: usize = 4 * MAX_HANDLERS as usize;
 
 fn name(id: u32) -> String {

@@ -37,7 +37,7 @@ pub fn l08_a_callback_unregisters_itself(fixture: &dyn Fixture) {
     assert_eq!(bench.metrics().registrations, 0);
 }
 
-/// Checks that an error of the callback is the cause of the end.
+/// Checks that an error of the callback is the cause that `on_unregistered` gets.
 pub fn l08_an_error_of_the_callback_is_the_cause(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (_handle, source) = register(&mut bench, fixture, &log, |_, _| {

@@ -16,7 +16,7 @@ struct Crowd {
     tokens: Vec<Token>,
     /// Indices of streams that got an event.
     called: Vec<usize>,
-    /// Indices of streams that got `on_detached`, and whether with a cause.
+    /// Indices of streams that got `on_detached`, with true if there was a cause.
     ended: Vec<(usize, bool)>,
 }
 
@@ -46,7 +46,7 @@ impl Registrant for DetachesOthers {
     }
 }
 
-/// Checks that of many ready streams those that the first one detaches are not called.
+/// Checks that ready streams are not called after the first called stream has detached them.
 pub fn l07_detached_registrants_are_not_called(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, fixture.crowd_size()) {
         return;

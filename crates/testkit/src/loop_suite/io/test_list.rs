@@ -1,7 +1,7 @@
 //! The list of the suite's tests, as a macro that generates them.
 
 /// Generates a module with one `#[test]` for each function of the [suite](mod@crate::loop_suite::io) that
-/// needs something to watch, for one driver: `loop_io_suite!(name_of_the_module, fixture)`. The fixture
+/// needs sockets, for one driver: `loop_io_suite!(name_of_the_module, fixture)`. The fixture
 /// is an expression that gives a [`Fixture`](crate::driver_suite::Fixture), evaluated for every test.
 #[macro_export]
 macro_rules! loop_io_suite {

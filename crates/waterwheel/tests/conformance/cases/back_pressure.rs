@@ -83,7 +83,7 @@ pub(crate) fn c07_writes_beyond_the_hard_cap_fail_and_the_others_arrive(cell: &C
     wait_until("500 writes are refused", || {
         let mut write = client.write_and_flush(Bytes::from_static(&[7; BLOCK]));
         // A write that the loop is just taking from its queue may be counted by neither side for a moment, which lets
-        // another one in: the loop refuses that one.
+        // another write in: the loop refuses that write.
         let pending = client.pending_bytes();
         assert!(pending <= CAP + BLOCK, "{pending}");
         match write.try_take() {

@@ -11,7 +11,7 @@ use crate::test_bed::{TestBed, WAIT_LIMIT, get, wait_until};
 const WAVES: usize = 3;
 const CONNECTIONS: usize = 4_000;
 
-/// Memory of one loop at most: the used part of its stack, and its buffers.
+/// Maximum memory of one loop: the used part of its stack, and its buffers.
 const LOOP_KIB: u64 = 256;
 
 /// Tolerated growth of resident memory from wave to wave, due to the allocator.
@@ -69,7 +69,7 @@ pub(crate) struct ResourceCounts {
 
 #[derive(Clone, Copy, Debug)]
 struct ProcessUsage {
-    /// Open descriptors without those of the loops: a loop that was added for a channel has one, and lives on.
+    /// Open descriptors, except those of the loops: a loop added for a channel has one, and outlives the channel.
     files: usize,
     loops: usize,
     memory_kib: u64,

@@ -79,7 +79,7 @@ impl Handler for SendOnActive {
     }
 }
 
-/// Much is pending for peers that do not read yet: the drain waits for it, and accepts no new connections.
+/// Many bytes are pending for peers that do not read yet: the drain waits for them, and accepts no new connections.
 pub(crate) fn l11_a_drain_during_traffic_sends_all_pending_bytes(cell: &Cell) {
     let (servers, clients) = (TestBed::new(cell, 2), TestBed::new(cell, 2));
     let mut rng = SeededRng::new();

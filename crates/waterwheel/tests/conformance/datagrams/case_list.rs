@@ -71,7 +71,7 @@ macro_rules! datagram_matrix {
 
 pub(super) use datagram_matrix;
 
-/// Cases with an ability they require and that not every cell has.
+/// Cases that require an ability that not every cell has, each with that ability.
 const REQUIRED_ABILITIES: [(&str, Ability); 2] = [
     ("c07_a_sender_waits_for_a_full_receiver_and_continues_in_order", Ability::BackPressure),
     ("c13_a_closed_peer_is_reported_as_an_error_and_the_channel_stays_open", Ability::LateErrors),
