@@ -15,7 +15,7 @@
 //! makes the loop lower the flag and look. If `raise` finds the flag high, the loop has not lowered it yet: the
 //! swap in `lower` will read the value that this raise wrote, or that a later raise wrote, and so acquires all
 //! work made visible before it. A plain store in place of that swap would lower the flag without acquiring
-//! anything, and the loop could miss the work of a waker that found the flag high. Work behind a lock is seen
+//! anything, and the loop could miss the work of a waker that found the flag high. Work under a lock is seen
 //! either way; but the wakers of a user's transport or future may use nothing stronger than relaxed atomics.
 
 #[cfg(loom)]

@@ -26,7 +26,7 @@ use crate::event_loop::command::LoopCommand;
 /// At the limit the servers stop accepting: new clients wait in the kernel's backlog until a connection is
 /// closed. Each server that shares the limit may have accepted one more connection, which waits in the server.
 /// With [`turn_away`](Self::turn_away) new connections are accepted and closed at once instead: clients fail
-/// fast, and a load balancer can go to another server.
+/// fast, and a load balancer can choose another server.
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,7 +53,7 @@ pub struct ConnectionLimit {
 }
 
 /// The state that all servers with this limit and all their connections share. The lock is held for a few
-/// instructions, by the loop that accepts or closes a connection.
+/// instructions, by a loop that accepts or closes a connection or by a user of the handle.
 struct LimitShared {
     state: Mutex<LimitState>,
     turned_away: AtomicU64,

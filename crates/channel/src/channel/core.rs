@@ -277,7 +277,7 @@ impl ChannelCore {
         too_deep || self.cold.get().is_some_and(|cold| !cold.calls.is_empty())
     }
 
-    /// Calls into the channel. A panic is caught here, wherever the call came from (rule 11). When the outermost call
+    /// Calls into the channel. A panic is caught here, for every caller (rule 11). When the outermost call
     /// has returned, deferred work runs.
     #[inline]
     pub(crate) fn enter(self: &Rc<Self>, call: impl FnOnce(&Rc<Self>)) {

@@ -37,7 +37,7 @@ pub(crate) struct LoopChannels {
     with_work: RefCell<VecDeque<Rc<ChannelCore>>>,
     /// Channels whose transport has more to read in the next turn.
     poll_next_turn: RefCell<Vec<Rc<ChannelCore>>>,
-    /// Entries in both lists, plus one for `outermost_has_work`. Read several times a turn, and mostly zero.
+    /// Entries in both lists, plus one for `outermost_has_work`. Read several times a turn, and usually zero.
     pending_count: Cell<usize>,
     depth: Cell<u32>,
     /// The channel that was entered last and has not returned; null if none. Only compared, never dereferenced.
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn l07_a_stale_handle_reaches_no_other_channel_when_generations_wrap() {
         let group = EventLoopGroup::builder(TaskOnly).threads(1).build().unwrap();
-        // As if the tokens of the loop's channels had been used 2³² times each.
+        // Uses up all generations, as if each token of the loop's channels had been used 2³² times.
         let exhaust = || {
             LocalLoop::current().unwrap().channels().table.borrow_mut().exhaust();
         };

@@ -33,7 +33,7 @@ impl ChannelCore {
         let origin = Origin::labelled(type_name);
         let told = format!("`{name}` of {:?}: {message}", self.shared.id);
         let cause: Error = ErrorKind::Panicked { origin, message }.into();
-        // Before the close, because writes that fail on the way name this cause.
+        // The cause is set before the close, because writes that the close fails name this cause.
         if self.lifecycle.get().is_open() {
             self.shared.set_close_cause(cause.clone());
         }
@@ -71,7 +71,7 @@ pub(crate) fn catch_user_panic<R>(
     f: impl FnOnce() -> R,
 ) -> Option<R> {
     let called = catch_unwind(AssertUnwindSafe(f)).or_else(|payload| {
-        // Created only now: a label is never freed.
+        // The origin is created only after a panic: a label is never freed.
         let origin = Origin::labelled(label);
         run_user_code(what, origin, || resume_unwind(payload))
     });

@@ -1,4 +1,4 @@
-//! Messages, events and errors that reach the end of the pipeline, and failures that nobody waits for.
+//! Messages, events and errors that reach the end of the pipeline, and failures without a waiting future.
 //!
 //! A peer can cause most of these over and over. So each kind is reported when its count has doubled (R04);
 //! errors of a server are also reported once a second (L16).

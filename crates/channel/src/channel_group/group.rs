@@ -196,7 +196,7 @@ impl ChannelGroup {
     pub fn close(&self) -> ChannelGroupFuture {
         {
             let mut members = self.inner.members();
-            members.is_closed = members.stays_closed; // Before the members are read.
+            members.is_closed = members.stays_closed; // Set before the members are read.
         }
         self.all().close()
     }

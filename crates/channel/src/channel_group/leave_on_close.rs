@@ -16,7 +16,7 @@ use crate::channel::handle::shared_state::ChannelId;
 /// when it notifies the close: the loop takes the list out, and leaves the groups afterwards.
 ///
 /// The loop clears the channel's open flag before it looks for this attribute; a thread that adds the channel
-/// creates the attribute before it reads the flag. Both go through the lock of the attributes, so one of them
+/// creates the attribute before it reads the flag. Both take the lock of the attributes, so one of them
 /// sees the other: either the loop removes the channel from the new group, or the other thread learns that the
 /// channel is closed.
 pub(super) struct GroupMemberships(Mutex<Option<Vec<Weak<ChannelGroupShared>>>>);

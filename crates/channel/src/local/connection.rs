@@ -23,7 +23,7 @@ use crate::driver::{Detach, ReadPlan, Submit};
 use crate::pipeline::Types;
 
 /// One end of a connection within the process: a client to be connected, or either end of a connection.
-/// Messages of any type go from one end to the other.
+/// Messages of any type are passed from one end to the other.
 pub struct Connection {
     /// `None` until this end is connected.
     end: Option<ConnectionEnd>,
@@ -155,8 +155,8 @@ impl ConnectionEnd {
         !self.is_peer_end_reported && !self.is_closed && self.from_peer.is_finished()
     }
 
-    /// Finishes the written direction first: a peer that finds this end's reader gone finds the end of the
-    /// stream too.
+    /// Closes this end. Finishes the written direction first: a peer that finds this end's reader gone finds the end
+    /// of the stream too.
     fn close_end(&mut self) {
         if !mem::replace(&mut self.is_closed, true) {
             self.to_peer.finish();
@@ -169,7 +169,7 @@ impl Drop for ConnectionEnd {
     fn drop(&mut self) {
         self.close_end();
         for queued in self.unread.drain(..).chain(self.staged.drain(..)) {
-            // One by one: a destructor that panics does not leak the others.
+            // Messages are dropped one by one: a destructor that panics does not leak the others.
             let origin = Origin::labelled("message of a local connection");
             let _ = run_user_code(UserCode::Destructor, origin, || drop(queued));
         }
@@ -197,7 +197,7 @@ impl Transport for Connection {
         let Some(end) = &mut self.end else { return Ok(false) };
         end.is_peer_end_reported = false;
         end.attach(context);
-        context.wake(); // For events since it was deregistered.
+        context.wake(); // Events may have occurred while the end was deregistered.
         Ok(true)
     }
 

@@ -85,7 +85,7 @@
 //! ```
 //!
 //! 1. One end writes a queue and the other reads it, each on its own loop, or on the same. Their shared state
-//!    is behind the queue's lock, which is held for a few instructions and never while user code runs:
+//!    is under the queue's lock, which is held for a few instructions and never while user code runs:
 //!    `size_hint` is called before, messages are dropped and wakers are called after.
 //! 2. An end that finds nothing to do sets `is_waiting` *in the same critical section* in which it checked the queue.
 //!    The end that gives it something to do changes the queue and clears the flag in one critical section. The

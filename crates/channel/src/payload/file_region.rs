@@ -168,7 +168,7 @@ impl FileRegion {
     /// Removes `n` bytes that were sent from the front of the region.
     ///
     /// # Panics
-    /// If the region is shorter than that.
+    /// If the region is shorter than `n` bytes.
     pub fn advance(&mut self, n: usize) {
         let n = n as u64;
         assert!(

@@ -87,7 +87,7 @@ impl Io {
 #[error("{why}")]
 struct RefusedIo {
     why: String,
-    /// In a mutex because errors must be `Sync` and an `Io` is not; it is only ever moved out.
+    /// The value, in a mutex because errors must be `Sync` and an `Io` is not. The value is only moved out.
     io: Mutex<Option<Io>>,
 }
 

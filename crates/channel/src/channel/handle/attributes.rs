@@ -22,7 +22,7 @@ use crate::channel::panics::catch_user_panic;
 pub struct AttrKey<T> {
     name: &'static str,
     of: PhantomData<fn() -> T>,
-    /// Set for the key of a [`ChannelCompanion`].
+    /// The notification of the value; only keys of a [`ChannelCompanion`] have one.
     on_closed: Option<OnClosed>,
 }
 

@@ -126,13 +126,13 @@ impl Channel {
     }
 
     /// True while the channel is below its high water mark: see [`Ctx::is_writable`](crate::Ctx::is_writable).
-    /// Writes count from the moment they are submitted. After a `false`, on whichever thread,
+    /// Writes count from the moment they are submitted. After a `false`, on any thread,
     /// [`on_writability_changed`](crate::Handler::on_writability_changed) is called when the channel is
     /// writable again, unless it is closed before.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         if let Some(core) = self.shared.local_core() {
-            return core.is_writable(); // After a `false` it announces the change.
+            return core.is_writable(); // After a `false` the loop announces the change.
         }
         let is_writable = self.shared.writable.load(Ordering::Acquire) && self.is_open();
         is_writable && self.shared.has_write_room()
@@ -171,7 +171,7 @@ impl Channel {
         self.shared.addresses().peer
     }
 
-    /// Returns a future that completes when the channel has been closed, for whatever reason. It fails only if the
+    /// Returns a future that completes when the channel has been closed, for any reason. The future fails only if the
     /// loop has died, with [`LoopDied`](waterwheel_executor::ErrorKind::LoopDied).
     #[track_caller]
     pub fn closed(&self) -> SharedFuture<()> {
@@ -260,7 +260,7 @@ impl Channel {
         future
     }
 
-    /// Disconnects the channel, which closes it, whatever its transport is: see [`close`](Self::close).
+    /// Disconnects the channel, which closes it with any transport: see [`close`](Self::close).
     #[track_caller]
     pub fn disconnect(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
@@ -294,7 +294,7 @@ impl Channel {
     }
 
     /// Sends the flushed writes, however long this takes, then shuts down the output (the peer reads
-    /// end-of-stream). Unflushed writes fail, and so do later ones. The handlers get
+    /// end-of-stream). Unflushed writes and later writes fail. The handlers get
     /// [`HalfClosed::Output`](crate::HalfClosed); if the input is over too, the channel is closed.
     #[track_caller]
     pub fn shutdown_output(&self) -> ChannelFuture {

@@ -97,9 +97,9 @@ pub(in crate::channel) struct ChannelAddresses {
 
 #[derive(Default)]
 struct CloseState {
-    /// Set once the close future was requested.
+    /// The close future; `None` until it was requested.
     future: Option<SharedFuture<()>>,
-    /// Taken by the loop when it notifies the close.
+    /// The promise of the close future. The loop takes it when it notifies the close.
     promise: Option<Promise<()>>,
     /// The first cause; `None` if the close was requested. Kept as long as a handle exists.
     cause: Option<Error>,

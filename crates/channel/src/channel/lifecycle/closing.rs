@@ -78,7 +78,7 @@ impl ChannelCore {
         self.queue_step(LifecycleStep::Gone);
     }
 
-    /// Removes the handlers without waiting for offloaded ones: the loop is over.
+    /// Removes the handlers without waiting for offloaded ones: the loop has ended.
     pub(in crate::channel) fn remove_handlers_without_waiting(self: &Rc<Self>) {
         self.pipeline.skips_lingering.set(true);
         self.queue_step(LifecycleStep::RemoveHandlers);
@@ -88,7 +88,7 @@ impl ChannelCore {
         self.shared.attributes.notify_closed(&self.shared);
         let death = self.shared.close_cause().filter(is_loop_death);
         if death.is_some() {
-            // Created even if it was not requested: a future that is requested later fails too.
+            // The close future is created even if it was not requested: one that is requested later fails too.
             drop(self.shared.close_future());
         }
         let promise = self.shared.take_close_promise();
@@ -105,7 +105,7 @@ impl ChannelCore {
         }
     }
 
-    // At the head.
+    // Operations that have reached the head of the pipeline.
 
     /// Disconnects the channel, which closes it.
     pub(crate) fn disconnect(self: &Rc<Self>, done: Completion) {

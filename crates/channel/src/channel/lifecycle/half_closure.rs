@@ -3,7 +3,7 @@
 //! ```text
 //!   FIN while reads are off ──► PeerFinished; nothing else changes
 //!   end-of-stream ────────────► half-closure not allowed: closed
-//!                         └───► allowed: HalfClosed::Input; reading is over, writing goes on
+//!                         └───► allowed: HalfClosed::Input; reading is over, writing continues
 //!   shutdown_output ──────────► flushed messages are written ──► FIN, HalfClosed::Output
 //!   both directions over ─────► closed
 //! ```

@@ -25,12 +25,12 @@ use crate::pipeline::{Completion, Msg};
 /// The state of a channel's reads.
 pub(crate) struct ReadState {
     is_auto: Cell<bool>,
-    /// The transport was told to read.
+    /// True while reading is on, even during a pause.
     is_on: Cell<bool>,
-    /// A round was requested and has not begun, for instance because the channel is not active or not
+    /// True if a round was requested and has not begun, for instance because the channel is not active or not
     /// registered.
     is_requested: Cell<bool>,
-    /// A round has begun.
+    /// True while a round is in progress.
     in_round: Cell<bool>,
     /// The reasons why the transport is not reading although `is_on` is set.
     pause_reasons: Cell<PauseReasons>,
@@ -49,7 +49,7 @@ impl ReadState {
         }
     }
 
-    /// Notes that something was read: a request from now on is for the next round.
+    /// Begins a round at its first read: a request from now on is for the next round.
     #[inline]
     fn begin_round(&self) {
         if !self.in_round.replace(true) {
@@ -276,8 +276,8 @@ impl ChannelCore {
         }
     }
 
-    /// Pauses reads while the channel is not writable, if its options say so (K14): the answers to what is read
-    /// would only add to the pending bytes. Called after the writability has changed, when the outermost call
+    /// Pauses reads while the channel is not writable, if its options say so (K14): the answers to further
+    /// messages would only add to the pending bytes. Called after the writability has changed, when the outermost call
     /// has returned, and not per message. Once the output is shut down nothing can be answered, and reads
     /// continue.
     #[cold]
@@ -366,7 +366,7 @@ impl ChannelCore {
         if auto && !before {
             self.enter_event(TAIL, BeginRead);
         } else if before && !auto {
-            // At once: nothing more is read.
+            // Reading stops at once.
             self.read_state.is_requested.set(false);
             self.set_read(false);
         }

@@ -20,7 +20,7 @@ use crate::pipeline::{Msg, TypeTag, Types};
 /// Datagrams over the driver of the loop. It reads and writes [`Datagram`]s.
 ///
 /// The channel is active when it is bound or connected. While it is connected, the kernel receives only from
-/// the peer, and datagrams without an address go there.
+/// the peer, and sends datagrams without an address to the peer.
 ///
 /// - A datagram that cannot be sent, because it is too long or its peer is unreachable, fails its own write and
 ///   no other. Delivery of a sent datagram is not confirmed; if the kernel learns that a connected peer does not
@@ -31,14 +31,14 @@ use crate::pipeline::{Msg, TypeTag, Types};
 pub struct Datagrams {
     socket: DriverSocket<()>,
     sockets: Arc<dyn DatagramSocketFactory>,
-    /// Set when the socket is opened, or when it is registered again.
+    /// Options to set when the socket is opened, or when it is registered again.
     options: Vec<SocketOption>,
     local: Option<Address>,
     peer: Option<Address>,
 }
 
 impl Datagrams {
-    /// Creates a transport whose socket comes from this factory when it is bound or connected.
+    /// Creates a transport. The factory opens its socket when the transport is bound or connected.
     #[must_use]
     pub fn new(sockets: impl DatagramSocketFactory) -> Self {
         let (sockets, options) = (Arc::new(sockets), Vec::new());
@@ -144,7 +144,7 @@ impl Transport for Datagrams {
     fn write(&mut self, context: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let token = match &self.socket {
             DriverSocket::Attached(token) => *token,
-            DriverSocket::Detached(_) => return Ok(Submit::Full), // Until it is registered again.
+            DriverSocket::Detached(_) => return Ok(Submit::Full), // Full until the socket is registered again.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = {

@@ -24,13 +24,13 @@ use crate::pipeline::{Msg, Types};
 pub struct Listener {
     socket: DriverSocket<Arc<dyn SocketFactory>>,
     kind: &'static SocketKind,
-    /// Set when the socket is opened, or when it is registered again.
+    /// Options to set when the socket is opened, or when it is registered again.
     options: Vec<SocketOption>,
     local: Option<Address>,
 }
 
 impl Listener {
-    /// Creates a listener whose socket comes from this factory when it is bound.
+    /// Creates a listener. The factory opens its socket when the listener is bound.
     #[must_use]
     pub fn new(sockets: impl SocketFactory) -> Self {
         let kind = sockets.kind();

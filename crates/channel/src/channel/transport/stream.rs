@@ -38,7 +38,7 @@ pub struct Stream {
 #[derive(Debug, Default)]
 struct EarlySettings {
     peer: Option<Address>,
-    /// Set when there is a socket.
+    /// Options to set once there is a socket.
     options: Vec<SocketOption>,
 }
 
@@ -217,7 +217,7 @@ impl Transport for Stream {
                 }
             }
             socket if socket.has_token(token) => DetachOutcome::Closed(cause),
-            _ => DetachOutcome::Stale, // Of an attempt that was given up.
+            _ => DetachOutcome::Stale, // The socket of an attempt that was given up.
         }
     }
 
@@ -228,7 +228,7 @@ impl Transport for Stream {
     fn write(&mut self, context: &TransportContext, outbound: &mut Outbound) -> io::Result<Submit> {
         let token = match &self.socket {
             DriverSocket::Attached(token) => *token,
-            DriverSocket::Detached(_) => return Ok(Submit::Full), // Until it is registered again.
+            DriverSocket::Detached(_) => return Ok(Submit::Full), // Full until the socket is registered again.
             _ => return Err(io::ErrorKind::NotConnected.into()),
         };
         let submitted = if !outbound.bytes().is_empty() {
@@ -246,7 +246,7 @@ impl Transport for Stream {
                 submitted => submitted,
             }
         } else {
-            Ok(Submit::Done(0)) // Nothing but empty messages.
+            Ok(Submit::Done(0)) // Only empty messages were queued.
         };
         if let Ok(Submit::Done(n)) = submitted {
             outbound.wrote(n);

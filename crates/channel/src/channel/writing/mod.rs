@@ -261,7 +261,7 @@ impl ChannelCore {
         }
         self.drop_state.set(DropState::Dropping);
         let mut list = self.outbound.borrow_mut().drop_queue().take();
-        // One panic guard for all, renewed after a destructor that panics.
+        // One panic guard covers all messages. After a destructor that panics, a new guard covers the rest.
         while !list.is_empty() {
             let _ = catch_user_panic(UserCode::Destructor, "sent message", || list.drop_all());
         }

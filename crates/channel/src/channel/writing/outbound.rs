@@ -114,7 +114,7 @@ impl Outbound {
     /// Removes `n` written bytes, of the next bytes, file or ancillary message of a stream.
     ///
     /// # Panics
-    /// If there are fewer: the transport claims to have written more than there was.
+    /// If fewer than `n` bytes are queued: the transport claims to have written more than there was.
     #[inline]
     pub fn wrote(&mut self, n: usize) {
         let drop_queue = &mut self.drop_queue;
@@ -161,7 +161,7 @@ impl Outbound {
     pub fn fail_next(&mut self, error: Error) {
         let Some(pending) = &mut self.pending else { return };
         if pending.parts.is_ancillary_next(&self.bytes) {
-            pending.wrote(0); // Finishes empty messages before it.
+            pending.wrote(0); // Finishes empty messages before the failed one.
         }
         // A completion belongs to one message.
         let (told, has_awaited) = (pending.completions.len(), pending.is_front_awaited());

@@ -1,4 +1,4 @@
-//! Completions of pending writes: what an outbound buffer keeps beside its bytes, once it has to.
+//! Completions of pending writes. An outbound buffer keeps them beside its bytes, once there are any.
 //!
 //! ```text
 //!   entries      [ a: completion ] [ b, c: none ] [ d: completion ]   flushed_run   unflushed_run

@@ -246,7 +246,7 @@ mod tests {
             messages.collect()
         }
 
-        /// Returns what a driver gets, call by call.
+        /// Returns the parts that a driver gets, call by call.
         fn written(&mut self) -> Vec<String> {
             let mut written = Vec::new();
             loop {

@@ -52,7 +52,7 @@ impl SubmittedBytes {
         added.is_ok().then_some(counted)
     }
 
-    /// Subtracts what [`add`](Self::add) has counted: the write has arrived, or never will.
+    /// Subtracts the bytes that [`add`](Self::add) has counted: the write has arrived, or never will.
     pub(crate) fn remove(&self, counted: usize) {
         self.0.fetch_sub(counted, Ordering::Relaxed);
     }
