@@ -1,6 +1,6 @@
 //! The gateway program: `cargo run --release`, then `nc localhost 7000` in two other terminals.
 //!
-//! SIGTERM or Ctrl-C ends the program with status 0 after every accepted line is delivered; a second signal at once.
+//! SIGTERM or Ctrl-C ends the program with status 0 once every accepted line is delivered; a second signal, at once.
 //! On a terminal, or with `--stats`, it prints a table of its event loops every second.
 
 #![forbid(unsafe_code)]

@@ -1,7 +1,7 @@
 //! Decodes frames that end with a delimiter (K02).
 //!
 //! 1. No byte is scanned twice, except the last few of the previous read, which may begin a delimiter.
-//! 2. A frame beyond the limit is discarded as it arrives, except for those few bytes. One error is fired, and the next
+//! 2. A frame beyond the limit is discarded as it arrives, except those few bytes. One error is reported, and the next
 //!    frame is decoded normally.
 
 use std::mem;

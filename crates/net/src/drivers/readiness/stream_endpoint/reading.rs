@@ -118,7 +118,7 @@ impl StreamEndpoint {
             let Some(left) = left.checked_sub(1) else {
                 // More data may follow: an error after the data can wait until the next round. Entries in the error
                 // queue cannot wait: until they are drained, no pending write is answered. A pending socket error is
-                // found by a read after the data: PRIORITY keeps a short read from ending the reads before.
+                // found by a read after the data: PRIORITY keeps an earlier short read from ending the reads.
                 if self.ready.take(ReadyFlags::ERROR) {
                     self.socket.drain_error_queue();
                     self.ready |= ReadyFlags::PRIORITY;
