@@ -1,7 +1,7 @@
 //! Foreign descriptors: any descriptor that the driver can watch and that belongs to no channel (L08).
 //!
 //! A pipe, a timer, the output of a child process, a socket of another library: the loop owns the descriptor while
-//! it is registered, calls the handler when it is ready, and once when the registration has ended.
+//! it is registered, calls the handler when the descriptor is ready, and once more when the registration has ended.
 
 use std::fmt;
 use std::io;
@@ -54,7 +54,7 @@ pub trait ForeignHandler<T>: 'static {
 
 /// Turns a closure into a handler.
 ///
-/// Such a handler ignores the end of its registration. To handle that too, implement [`ForeignHandler`] for a type.
+/// A closure handler ignores the end of its registration. To handle the end, implement [`ForeignHandler`] for a type.
 pub fn on_ready<T, F>(ready: F) -> OnReady<F>
 where
     F: FnMut(&T, Readiness, &ForeignContext) -> Result<(), Error> + 'static,

@@ -19,7 +19,7 @@ pub enum IoEvent {
     Connected(Token),
     /// A pending write has written this many bytes. Zero means that the socket is writable: write again.
     Wrote(Token, usize),
-    /// A listener has accepted a connection. Dropping the `Io` closes it.
+    /// A listener has accepted a connection. Dropping the `Io` closes the connection.
     Accepted(Token, Io, Address),
     /// A stream has read bytes, never zero.
     Read(Token, Bytes),
@@ -33,12 +33,12 @@ pub enum IoEvent {
     ReadComplete(Token),
     /// The peer has closed its sending direction, and everything was read.
     Eof(Token),
-    /// The peer has closed its sending direction, noticed while reads are off (EPOLLRDHUP): bytes that it sent
-    /// before may still be unread. `Eof` follows when they were read.
+    /// The driver has noticed, while reads are off, that the peer has closed its sending direction (EPOLLRDHUP).
+    /// Bytes that the peer sent before may still be unread: `Eof` follows once they are read.
     PeerFinished(Token),
-    /// An accept of a listener failed; a later one may succeed.
+    /// A listener failed to accept a connection; a later accept may succeed.
     AcceptFailed(Token, io::Error),
-    /// A datagram could not be received, or a sent one was not delivered; the socket goes on.
+    /// A datagram could not be received, or a sent datagram was not delivered; the socket stays usable.
     ReceiveFailed(Token, io::Error),
     /// The registration is broken.
     Failed(Token, io::Error),
@@ -96,18 +96,18 @@ impl Readiness {
     pub const WRITABLE: Readiness = Readiness(1 << 1);
     /// There is urgent data (EPOLLPRI).
     pub const PRIORITY: Readiness = Readiness(1 << 2);
-    /// There is an error. Reported whatever the interest is.
+    /// There is an error. The driver reports errors whatever the interest is.
     pub const ERROR: Readiness = Readiness(1 << 3);
-    /// The peer has hung up. Reported whatever the interest is.
+    /// The peer has hung up. The driver reports hang-ups whatever the interest is.
     pub const HANG_UP: Readiness = Readiness(1 << 4);
 
-    /// True if the descriptor is ready for nothing.
+    /// True if no readiness flag is set.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// True if the descriptor is ready for all of these.
+    /// True if every readiness flag of `all` is set.
     #[must_use]
     pub fn contains(self, all: Readiness) -> bool {
         self.0 & all.0 == all.0

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::address::Address;
 
 /// The role that a socket is attached in. The driver adds a socket to the selector only in one of these roles,
-/// because the kernel reports a hang-up without end for a stream socket that was never connected (L17).
+/// because the kernel keeps reporting a hang-up (EPOLLHUP) for a stream socket that was never connected (L17).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -60,13 +60,13 @@ impl Interest {
         self.0 == 0
     }
 
-    /// True if the interest includes all of these.
+    /// True if the interest includes every flag of `all`.
     #[must_use]
     pub fn contains(self, all: Interest) -> bool {
         self.0 & all.0 == all.0
     }
 
-    /// Returns the interest without these.
+    /// Returns this interest without the flags of `these`.
     #[must_use]
     pub fn without(self, these: Interest) -> Interest {
         Interest(self.0 & !these.0)

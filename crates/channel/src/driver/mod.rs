@@ -19,9 +19,9 @@
 //! Every driver follows these rules, and the driver suite of the testkit tests them:
 //!
 //! *Waiting*
-//! - Only [`wait`](Driver::wait) blocks: until there is an event, until it is woken, or until the given time. It
-//!   exceeds that time by at most the kernel's timer resolution. It does not block if the time has come or
-//!   [`next_event`](Driver::next_event) has an event.
+//! - Only [`wait`](Driver::wait) blocks: until an event arrives, the waker ends the wait, or the deadline passes. A
+//!   wait exceeds its deadline by at most the kernel's timer resolution. A wait does not block if its deadline has
+//!   passed or [`next_event`](Driver::next_event) has an event.
 //! - A signal (EINTR) neither ends a wait nor moves its deadline.
 //! - An [`unpark`](waterwheel_executor::Unpark::unpark) of the waker ends the current wait or, if there is none, the
 //!   next. Several unparks may end a single wait. The waker may be used after the driver was dropped, and survives a
@@ -35,21 +35,21 @@
 //! - The order of one token's events in one round: `Connected`, then `Wrote`, then `Read`, `Datagram`,
 //!   `AncillaryMessage` or `Accepted`, then `ReadComplete`, then `Eof` or `PeerFinished`; `AcceptFailed`,
 //!   `ReceiveFailed` or `Failed` last.
-//! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` comes once, and no `Read` after it. A
-//!   driver that knows that a read is the last of its round may report `LastRead`, which stands for `Read` and
-//!   `ReadComplete`. If reads are turned off at the `ReadComplete` of the round that found the end, the next round
-//!   is the `Eof` alone: so an owner that asks for one round at a time learns of the end too. After a round that
+//! - Every round of reads, empty or not, ends with one `ReadComplete`. `Eof` is reported once, and no `Read` follows.
+//!   A driver that knows that a read is the last of its round may report `LastRead`, which stands for `Read` and
+//!   `ReadComplete`. If the owner turns reads off at the `ReadComplete` of the round that found the end of the
+//!   stream, the next round is `Eof` alone: an owner that requests single rounds gets the `Eof` too. After a round that
 //!   ended because its plan was used up, the next round may be empty.
 //! - If the kernel reports a condition only once (EPOLLET), the driver remembers it until it is needed: data that
-//!   came while reads were off, data that a round left because its plan was used up, a connection that could not be
-//!   accepted, the peer's end.
+//!   arrived while reads were off, data that a round left unread because its plan was used up, a connection that could
+//!   not be accepted, the end of the peer's stream.
 //! - A round of events is finite: neither a busy peer, nor a persistent error, nor calls of the loop during the
-//!   round can keep `next_event` from returning `None`. Events caused by a call during a round come in the next
-//!   round.
+//!   round can keep `next_event` from returning `None`. Events caused by a call during a round are reported in the
+//!   next round.
 //! - `Failed` means that the registration is broken: no other event follows, and the driver has stopped watching it.
 //! - `AcceptFailed` means that a listener could not accept one connection, and ends the round of accepts. A
 //!   connection that was closed before it was accepted (ECONNABORTED) causes no event: the driver accepts the next
-//!   one. If the cause persists (EMFILE, ENFILE), the event comes once per round: the owner of the listener stops
+//!   one. If the cause persists (EMFILE, ENFILE), each round reports the event once: the owner of the listener stops
 //!   accepting for a while (L16).
 //! - An error that a call cannot return is reported later by `Failed`.
 //!
@@ -57,36 +57,36 @@
 //! - The driver owns a socket or descriptor until it is detached, and drops it before it reports the detach. A failed
 //!   `attach` or `register_foreign` leaves nothing behind. An `Io` of an unknown type, which may be a user's, is
 //!   handed back in the error ([`Io::refused`]); one of a known type is dropped.
-//! - [`release`](Driver::release) is a detach that returns the socket, to be attached again. While a write is in
-//!   flight it fails, and the socket stays attached.
+//! - [`release`](Driver::release) detaches a socket and returns it, so that it can be attached again. While a write is
+//!   in flight, `release` fails and the socket stays attached.
 //! - `detach` returns `Done` if nothing is in flight; otherwise `Pending`, and one `Detached` follows. For a token
 //!   that is not attached it returns `Done`.
 //! - A call with a token that is not attached, is detaching, or is of another kind (a write to a foreign descriptor)
 //!   returns an error or does nothing; it never panics. Attaching under a token that is in use is an error.
 //! - A foreign registration gets `Foreign` events as long as its descriptor is ready for something in its interest
 //!   (level-triggered), and always for an error or a hang-up. `Failed` means that the descriptor can no longer be
-//!   watched: also after a [`set_interest`](Driver::set_interest) that finds that the descriptor was closed without
-//!   the driver's knowledge (EBADF), besides the error that it returns.
+//!   watched. If [`set_interest`](Driver::set_interest) finds that the descriptor was closed without the driver's
+//!   knowledge (EBADF), the call returns the error and `Failed` follows.
 //!
 //! *Streams*
 //! - Reads are off at first. While they are off, nothing is read and no `Eof` is reported. If the peer closes its
-//!   sending direction then, `PeerFinished` is reported: once for each attached stream, never after `Eof`,
-//!   and not after the own input was [shut down](Driver::shutdown). A reset by the peer is reported by `Failed`
+//!   sending direction meanwhile, `PeerFinished` is reported: once for each attached stream, never after `Eof`,
+//!   and not after this side's input was [shut down](Driver::shutdown). A reset by the peer is reported by `Failed`
 //!   alone.
 //! - A round of reads ends when the plan's reads are used up or the kernel has no more data.
 //! - A write returns `Done(n)` with the bytes that the kernel accepted at once, `Full` if the socket buffer is full
 //!   (EAGAIN), or `Pending` if it is in flight. After the last two, exactly one `Wrote` or `Failed` follows, and no
-//!   other write may begin before that. `Wrote(0)` means that the write is to be repeated. A write that returns an
+//!   other write may begin before that. `Wrote(0)` asks the owner to repeat the write. A write that returns an
 //!   error is not followed by `Failed`.
 //! - Sending a file is a write, and the rules for writes apply. It never returns `Done(0)`: a file that has become
-//!   too short is an error. A driver that cannot let the kernel send it (sendfile) copies the file, and so does one
-//!   whose kernel cannot send this file.
+//!   too short is an error. If the driver has no sendfile, or the kernel cannot send this file, the driver copies the
+//!   file.
 //! - A `Pending` write ends without the peer's help: if the socket buffer is full it ends with `Wrote(0)`, and the
-//!   repeated write returns `Full`. So the owner may wait for it before closing the stream. `Full` may last
-//!   forever.
+//!   repeated write returns `Full`. So the owner may wait for a `Pending` write before closing the stream. `Full` may
+//!   last forever.
 //! - `Connecting` ends with one `Connected` or one `Failed`, unless `attach` itself fails.
-//! - A pending error of the socket (SO_ERROR) is taken from it and reported as `Failed`. A hang-up while reads are
-//!   off is ignored until they are on. Neither makes the loop spin (L17).
+//! - The driver reads a pending socket error (SO_ERROR) and reports it as `Failed`. A hang-up while reads are
+//!   off is ignored until reads are on. Neither makes the loop spin (L17).
 //!
 //! *Datagrams*
 //! - A round of reads reports one `Datagram` for each datagram received, whole or truncated to the plan's size, and
@@ -94,12 +94,12 @@
 //!   before reads were turned off are the first of the next round; `release` returns them with the socket.
 //! - A send returns `Done(n)` with the number of datagrams that the kernel accepted, at least one; or `Full`, as
 //!   for a stream; never `Pending`. An error concerns only the first datagram, which is not sent.
-//! - `ReceiveFailed` means that a datagram was not received, or that a sent one was not delivered. It comes last in
-//!   a round and once for each error; the socket goes on. There is no `Eof`.
+//! - `ReceiveFailed` means that a datagram was not received, or that a sent one was not delivered. The event is the
+//!   last of its round, one for each error; the socket stays usable. A datagram socket reports no `Eof`.
 //!
 //! *Descriptors and credentials*
-//! - A read or a datagram that came with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is an
-//!   `AncillaryMessage`, if an option asks for that: it takes the place of the `Read` or `Datagram`. Without the
+//! - A read or a datagram that came with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is reported as
+//!   an `AncillaryMessage` instead of a `Read` or `Datagram`, if an option enables this. Without the
 //!   option the ancillary data is dropped.
 //! - Every descriptor received is either in a reported `AncillaryMessage` or closed: none is leaked.
 //!
@@ -110,8 +110,8 @@
 //!
 //! *Panics*
 //! - A driver does not panic. If it does, the loop closes the registration that the driver was working on, with the
-//!   panic as the cause, and goes on with the others (R05). That registration is the token of the call; for
-//!   `next_event`, `wait` and `rebuild` it is the result of [`working_on`](Driver::working_on). A panic that
+//!   panic as the cause, and continues with the others (R05). The token of the call names that registration; for
+//!   `next_event`, `wait` and `rebuild`, [`working_on`](Driver::working_on) returns the token. A panic that
 //!   concerns no token, or a token that is already detached, ends the loop.
 //! - After a panic the loop calls `detach` for that token, and the driver serves all others as before.
 
@@ -141,11 +141,11 @@ use crate::base::token::Token;
 pub use crate::payload::Io;
 use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 
-/// The maximum number of datagrams per call: a larger batch would save next to nothing.
+/// The maximum number of datagrams per call; a larger batch would save almost nothing.
 pub const MAX_DATAGRAM_BATCH: usize = 16;
 
-/// The number of bytes of a file that are copied at a time where the kernel cannot send it: 64 KiB, which a new
-/// socket's buffer accepts.
+/// The chunk size for copying a file that the kernel cannot send (sendfile): 64 KiB, which the buffer of a new socket
+/// accepts.
 pub const FILE_COPY_CHUNK: usize = 64 * 1024;
 
 /// Opens a driver for each loop that is built. A group of loops is built with a value of this type.
@@ -194,7 +194,7 @@ pub trait Driver: Send {
     /// `Unsupported` if the socket has no such option; otherwise the kernel's error.
     fn set_option(&mut self, token: Token, option: SocketOption) -> Result<()>;
 
-    /// Turns reads or accepts on, with a plan, or off.
+    /// Turns reads or accepts on with this plan; `None` turns them off.
     fn set_read(&mut self, token: Token, plan: Option<ReadPlan>);
 
     /// Writes as much of the queue as the kernel accepts at once. The caller then advances the queue. The queue is
@@ -204,7 +204,7 @@ pub trait Driver: Send {
     /// The kernel's error; the stream is broken then.
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit>;
 
-    /// Sends as much of a file as the kernel accepts at once, up to a share that leaves time for others. The caller
+    /// Sends as much of a file as the kernel accepts at once, up to a limit that leaves time for others. The caller
     /// records the progress. The region is not empty.
     ///
     /// The default implementation copies a part of the file and writes it.
@@ -231,10 +231,10 @@ pub trait Driver: Send {
         Err(Error::new(ErrorKind::Unsupported, "this driver has no datagrams"))
     }
 
-    /// Sends bytes with file descriptors or credentials. On a stream it works like a write: it returns `Done` with
-    /// the number of bytes accepted, and the descriptors go with the first byte. On other sockets it sends one
-    /// datagram. For a stream there is at least one byte; after a partial write the descriptors have been sent, and
-    /// the remaining bytes are sent like any others.
+    /// Sends bytes with file descriptors or credentials. On a stream, the call works like a write: it returns `Done`
+    /// with the number of bytes accepted, and the first byte carries the descriptors. On other sockets, the call sends
+    /// one datagram. A message for a stream has at least one byte; after a partial write the descriptors are sent, and
+    /// the caller writes the remaining bytes like any others.
     ///
     /// # Errors
     /// `InvalidInput` concerns only this message: it has too many descriptors, or some of a type that the driver
@@ -259,7 +259,7 @@ pub trait Driver: Send {
     /// The kernel's error.
     fn shutdown(&mut self, token: Token, how: Shutdown) -> Result<()>;
 
-    /// Registers a descriptor that belongs to no channel, to report when it is ready.
+    /// Registers a descriptor that belongs to no channel; `Foreign` events report its readiness.
     ///
     /// # Errors
     /// If the interest is empty or unsupported, the driver does not know the type of `io`, or the kernel refuses the

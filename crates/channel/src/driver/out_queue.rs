@@ -11,9 +11,9 @@ use crate::base::queue_capacity::has_excess_capacity;
 /// and a completion driver keeps clones of the chunks until the kernel has finished with them.
 #[derive(Debug, Default)]
 pub struct OutQueue {
-    /// The first chunk. Mostly it is the only one: then there is no list, and an idle stream keeps none.
+    /// The first chunk, usually the only one.
     first: Option<Bytes>,
-    /// The other chunks, once there were any.
+    /// The chunks after the first; `None` until a second chunk is queued.
     rest: Option<Box<Rest>>,
     /// The number of flushed chunks, `first` included. Unflushed chunks are not written yet.
     flushed_chunks: usize,
@@ -143,8 +143,8 @@ impl OutQueue {
     }
 
     /// Removes the first `n` flushed bytes, and hands each chunk that was written completely to `on_written`: its
-    /// destructor may be the user's, and must not run while the queue is borrowed. A chunk that was the only one
-    /// stays, to be [taken](Self::take_written_chunk) out before anything is appended.
+    /// destructor may be the user's, and must not run while the queue is borrowed. If the queue has only one chunk, the
+    /// written chunk stays until [`take_written_chunk`](Self::take_written_chunk); nothing may be appended before that.
     ///
     /// # Panics
     /// As [`advance`](Self::advance).
@@ -155,8 +155,8 @@ impl OutQueue {
         }
     }
 
-    /// Marks the only chunk as written, if it is the only one and `n` covers all of it. It stays, to be
-    /// [taken](Self::take_written_chunk) out before anything is appended.
+    /// Marks the chunk as written if the queue has only one and `n` covers all of it. The written chunk stays until
+    /// [`take_written_chunk`](Self::take_written_chunk); nothing may be appended before that.
     #[inline]
     pub(crate) fn finish_only_chunk(&mut self, n: usize) -> bool {
         let is_whole = n == self.flushed_bytes && self.flushed_chunks == 1 && self.rest.is_none();
@@ -185,7 +185,7 @@ impl OutQueue {
         self.first.take()
     }
 
-    /// True if `n` bytes are all of several flushed chunks, and no chunk is unflushed.
+    /// True if several chunks are flushed, `n` covers all of their bytes, and no chunk is unflushed.
     #[inline]
     pub(crate) fn covers_several_flushed_chunks(&self, n: usize) -> bool {
         n == self.flushed_bytes && self.unflushed_bytes == 0 && self.flushed_chunks > 1
@@ -203,8 +203,8 @@ impl OutQueue {
         }
     }
 
-    /// Removes and returns the chunk that was the only one and was written. Every other chunk has bytes in
-    /// `flushed_bytes` or `unflushed_bytes`, so both are zero only for this one.
+    /// Removes and returns the only chunk after it was written. Every unwritten chunk counts in `flushed_bytes` or
+    /// `unflushed_bytes`, so both are zero only if the chunk was written.
     #[inline]
     pub(crate) fn take_written_chunk(&mut self) -> Option<Bytes> {
         if self.flushed_bytes + self.unflushed_bytes == 0 { self.first.take() } else { None }

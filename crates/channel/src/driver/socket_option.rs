@@ -51,7 +51,7 @@ pub enum SocketOption {
     ReceiveBuffer(usize),
     /// TCP_USER_TIMEOUT: the time after which a connection with unacknowledged data is broken.
     UserTimeout(Duration),
-    /// TCP_FASTOPEN: a listener accepts data in the SYN; the value limits the pending requests of that kind.
+    /// TCP_FASTOPEN: a listener accepts data in the SYN; the value limits the pending Fast Open requests.
     FastOpen(u32),
     /// TCP_FASTOPEN_CONNECT: a client sends its first data in the SYN.
     FastOpenConnect(bool),
@@ -67,24 +67,24 @@ pub enum SocketOption {
     TimeToLive(u32),
     /// SO_BROADCAST: datagrams may be sent to broadcast addresses.
     Broadcast(bool),
-    /// IP_ADD_MEMBERSHIP and its variants: joins a multicast group. A socket receives only the groups that it has
-    /// joined. May be given more than once.
+    /// IP_ADD_MEMBERSHIP and its variants: joins a multicast group. A socket receives datagrams only of the groups that
+    /// it has joined. This option may be given more than once.
     JoinGroup(MulticastMembership),
-    /// IP_DROP_MEMBERSHIP and its variants: leaves a multicast group. The value is the one that it was joined with.
+    /// IP_DROP_MEMBERSHIP and its variants: leaves a multicast group. The value must equal the value of the join.
     LeaveGroup(MulticastMembership),
     /// IP_MULTICAST_IF, IPV6_MULTICAST_IF: the interface through which multicast datagrams are sent.
     MulticastInterface(NetworkInterface),
     /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS: the number of routers that may forward multicast datagrams. The
     /// default is one: the local network.
     MulticastTimeToLive(u32),
-    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP: group members on this machine receive what it sends to the group. On
-    /// by default.
+    /// IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP: group members on this machine receive the socket's datagrams to the
+    /// group. On by default.
     MulticastLoop(bool),
     /// Accepts descriptors from the peer (SCM_RIGHTS): a read with descriptors is an
-    /// [`AncillaryMessage`](crate::AncillaryMessage). Otherwise they are dropped on arrival. For Unix sockets.
+    /// [`AncillaryMessage`](crate::AncillaryMessage). If false, descriptors are dropped on arrival. Unix sockets only.
     ReceivePassed(bool),
     /// SO_PASSCRED: every read carries the sender's credentials, and is an
-    /// [`AncillaryMessage`](crate::AncillaryMessage). For Unix sockets.
+    /// [`AncillaryMessage`](crate::AncillaryMessage). Unix sockets only.
     ReceiveCredentials(bool),
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct LoopOptions {
     pub(crate) strategy: Option<Arc<dyn SelectStrategy>>,
     pub(crate) rebuild_after: u32,
     pub(crate) spin: Duration,
-    /// Set in a group with one loop for each channel.
+    /// The pool of a group with one loop for each channel; `None` in other groups.
     pub(crate) loop_pool: Option<Weak<LoopPool>>,
 }
 
@@ -150,7 +150,7 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// Limits the number of pending user timers at each loop; one more is rejected with its closure. Zero is an
+    /// Limits the number of pending user timers at each loop; a further timer is rejected with its closure. Zero is an
     /// error. Timeouts of channels, timers of handlers and sleeps of futures do not count. The default is no limit.
     pub fn timer_bound(mut self, bound: usize) -> Self {
         self.executors = self.executors.timer_bound(bound);
@@ -221,7 +221,7 @@ impl EventLoopGroupBuilder {
         self
     }
 
-    /// Limits the number of channels in a group with one loop for each channel, listeners included. Beyond it,
+    /// Limits the number of channels in a group with one loop for each channel, listeners included. Beyond the limit,
     /// registrations fail with [`TooManyChannels`](crate::TooManyChannels), and accepted connections are closed.
     /// Zero is an error. The default is no limit.
     pub fn max_channels(mut self, max: usize) -> Self {
@@ -323,10 +323,10 @@ impl LoopOptions {
     }
 }
 
-/// The parts of a loop, on their way to the loop's thread.
+/// The parts of a loop, before they move to the loop's thread.
 struct LoopParts {
     driver: Box<dyn Driver>,
-    /// The loop sleeps here while the driver is paused after a failure.
+    /// The park token on which the loop sleeps while its driver is paused after a failure.
     pause: TokenPark,
     waker: Arc<LoopWaker>,
     counters: Arc<LoopCounters>,

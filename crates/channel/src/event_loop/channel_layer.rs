@@ -1,7 +1,7 @@
 //! The contract between a loop and the channel layer above it.
 //!
 //! ```text
-//!   phase 2   events ──► run_deferred               work that calls left behind and could not do themselves
+//!   phase 2   events ──► run_deferred               work that calls into channels have deferred
 //!   phase 3   begin_task_phase ──► tasks ──► run_deferred
 //!   phase 5   close_all, once the shutdown has begun; the loop lives on while `count` is above zero
 //!   the end   finish_all, before the driver is dropped
@@ -20,7 +20,7 @@ pub(crate) trait HostedChannels: Drainable + Default {
     /// Returns the number of channels.
     fn count(&self) -> usize;
 
-    /// Returns the number of channels with deferred work. The loop does not sleep unless it is zero.
+    /// Returns the number of channels with deferred work. The loop sleeps only if the number is zero.
     fn pending_count(&self) -> usize;
 
     /// Begins a task phase: channels that deferred reads to the next turn continue now.

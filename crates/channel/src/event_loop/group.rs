@@ -13,8 +13,8 @@ use crate::event_loop::command::LoopCommand;
 use crate::event_loop::handle::EventLoop;
 use crate::foreign::{Foreign, ForeignHandle, ForeignHandler};
 
-/// A handle to several event loops. It dereferences to an [`EventExecutorGroup`]: each submission goes to one of the
-/// loops, a shutdown to all of them.
+/// A handle to several event loops. It dereferences to an [`EventExecutorGroup`]: one of the loops runs each task,
+/// and a shutdown ends all loops.
 ///
 /// ```
 /// use std::time::Duration;
@@ -41,10 +41,10 @@ impl EventLoopGroup {
     /// driver. Loops are built when channels need them. A loop whose channel is closed, and which has no other
     /// registration, is reused for the next channel. All loops end with the group.
     ///
-    /// Everything that creates channels (bootstraps, [`register`](Self::register)) takes one loop for each, and so
-    /// does
-    /// [`register_foreign`](Self::register_foreign). Tasks go to the existing loops, of which there is always at least
-    /// one. [`max_channels`](EventLoopGroupBuilder::max_channels) limits the number of channels.
+    /// Every call that creates a channel (bootstraps, [`register`](Self::register)) takes one loop for the channel.
+    /// [`register_foreign`](Self::register_foreign) takes one loop for the descriptor.
+    /// Tasks run on the existing loops; the group always has at least one.
+    /// [`max_channels`](EventLoopGroupBuilder::max_channels) limits the number of channels.
     ///
     /// ```
     /// use std::time::Duration;

@@ -58,7 +58,7 @@ pub(crate) struct LoopAttachment {
     pub(crate) drain_outcome: OnceLock<SharedFuture<Drained>>,
 }
 
-/// The load of a loop is the number of its channels: they last, and each of them causes work.
+/// The load of a loop is the number of its channels: channels are long-lived, and each of them causes work.
 impl ExecutorAttachment for LoopAttachment {
     fn load(&self) -> usize {
         self.counters.channel_count()

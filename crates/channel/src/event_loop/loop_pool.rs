@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Rules:
-//! 1. A leased loop serves no other channel until its [`LoopLease`] is dropped. The lease travels with the channel that it
-//!    was taken for, and stays on the loop once the channel is registered there. So every failure on the way (a
+//! 1. A leased loop serves no other channel until its [`LoopLease`] is dropped. The lease travels with its channel, and
+//!    stays on the loop once the channel is registered there. So every failure on the way (a
 //!    refusal, a panic, a cancelled future) returns the loop to the pool.
 //! 2. A loop returns itself to the pool when it has no channel and no registration left. Its remaining tasks and
 //!    timers continue to run.
@@ -133,7 +133,7 @@ impl LoopPool {
 /// The exclusive use of a loop for one channel. Dropping the lease returns the loop to the pool.
 pub(crate) struct LoopLease {
     pool: Arc<LoopPool>,
-    /// `None` until a loop was found: the lease counts against the limit before that.
+    /// `None` until a loop is found; the lease counts against the limit from the start.
     event_loop: Option<CommandSender<LoopCommand>>,
 }
 

@@ -74,8 +74,8 @@ impl ManualEventLoop {
         })
     }
 
-    /// True if there is nothing to do right now: no queued task, no ready future, no deferred work. Timers and
-    /// events may still come.
+    /// True if there is nothing to do right now: no queued task, no ready future, no deferred work. Timers may still
+    /// fire, and events may still arrive.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         !self.local.has_work() && !self.executor.has_work()

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Rules:
-//! 1. No part of the loop is borrowed while a receiver runs: it may register, detach and write.
+//! 1. No part of the loop is borrowed while a receiver runs: the receiver may register, detach and write.
 //! 2. After a detach, a receiver gets no more events.
 //! 3. Only the loop calls `on_detached`, never inside of another callback, and exactly once.
 
@@ -83,8 +83,8 @@ pub(crate) struct Registrations {
     ended: LocalQueue<EndedRegistration>,
 }
 
-/// An entry in the list of work to do when nothing is borrowed. There is one list, because every turn checks
-/// whether it is empty.
+/// An entry in the list of work that waits until nothing is borrowed. One list holds both kinds, because every turn
+/// checks whether the list is empty.
 enum EndedRegistration {
     /// The driver has detached this token: `on_detached` has to be called.
     Detached(Token),
@@ -117,7 +117,7 @@ impl Registrations {
         self.ended.len()
     }
 
-    /// Keeps what the driver refused until nothing is borrowed: its destructor may be the user's.
+    /// Keeps a socket or descriptor that the driver refused until nothing is borrowed: its destructor may be user code.
     pub(crate) fn defer_drop_of_refused(&self, io: Io) {
         self.ended.push(EndedRegistration::Refused(io));
     }
@@ -152,7 +152,7 @@ impl Registrations {
         self.entries.borrow().tokens().collect()
     }
 
-    /// Begins to detach a registration; returns `false` if that was done before. The caller then calls the driver.
+    /// Begins to detach a registration; returns `false` if already detaching. The caller then calls the driver.
     pub(crate) fn begin_detach(&self, token: Token, cause: Option<Error>) -> bool {
         match self.entries.borrow_mut().get_mut(token) {
             Some(entry) if matches!(entry.state, RegistrationState::Live) => {
@@ -184,7 +184,7 @@ impl Registrations {
         Some((entry.origin, entry.receiver.clone()))
     }
 
-    /// Calls `on_detached` for the registrations that have ended. Those that end meanwhile wait for the next call.
+    /// Calls `on_detached` for ended registrations. Registrations that end meanwhile wait for the next call.
     pub(crate) fn notify_ended(&self, here: &LocalLoop) {
         for _ in 0..self.ended.len() {
             match self.ended.pop() {

@@ -9,8 +9,8 @@ use waterwheel_executor::Unpark;
 /// Ends the sleep of a loop. Normally the loop sleeps in its driver; after a failure the driver is paused for a
 /// while, and the loop sleeps on a park token instead.
 ///
-/// The loop sets `paused` before it announces its sleep, and a thread that wakes it has read that announcement: so
-/// that thread sees the flag. A waker that comes late may unpark the wrong one of the two; the loop is awake by then,
+/// The loop sets `paused` before it announces its sleep, and a waking thread has read the announcement, so it sees the
+/// flag. A late call may unpark the wrong one of driver and park token; the loop is awake by then,
 /// and one later sleep returns early.
 pub(crate) struct LoopWaker {
     driver_waker: Arc<dyn Unpark>,

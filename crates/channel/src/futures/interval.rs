@@ -15,7 +15,7 @@ pub fn interval(period: Duration) -> Interval {
     interval_with(MissedTicks::CatchUp, period)
 }
 
-/// Creates an interval like [`interval`], with a choice of what happens to missed ticks.
+/// Creates an interval like [`interval`]; `missed` sets what happens to missed ticks.
 ///
 /// # Panics
 /// If the period is zero.
@@ -38,7 +38,7 @@ impl Interval {
     /// the next call waits for the same tick.
     ///
     /// # Panics
-    /// If it is not polled on an event loop.
+    /// If the future is not polled on an event loop.
     pub async fn tick(&mut self) -> Nanos {
         let now =
             || LocalLoop::current().expect("an interval must be polled on an event loop").now();

@@ -12,7 +12,7 @@ use waterwheel_executor::{Error, ErrorKind};
 
 use super::spawned::FutureWaker;
 
-/// A future of the outcome of a future that was spawned on the same loop. If it is dropped, the spawned future
+/// A future that returns the outcome of a future spawned on the same loop. If the handle is dropped, the spawned future
 /// continues to run.
 pub struct LocalJoin<T> {
     outcome: JoinSlot<T>,
@@ -24,7 +24,7 @@ impl<T> LocalJoin<T> {
         Self { outcome, future_waker }
     }
 
-    /// Drops the spawned future soon, wherever it is; awaiting this handle then returns `Cancelled`. Has no effect
+    /// Makes the loop drop the spawned future soon; awaiting this handle then returns `Cancelled`. Has no effect
     /// if the spawned future has completed.
     pub fn abort(&self) {
         self.future_waker.abort();
@@ -41,7 +41,7 @@ impl<T> Future for LocalJoin<T> {
     type Output = Result<T, Error>;
 
     /// # Panics
-    /// If it is polled again after it has returned `Ready`.
+    /// If the handle is polled again after it has returned `Ready`.
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // Cloned and dropped outside of the borrow: the waker's code may be the user's.
         let waker = context.waker().clone();
@@ -83,13 +83,13 @@ impl<T> JoinSlot<T> {
         Self(Rc::new(RefCell::new(JoinState::Running(None))))
     }
 
-    /// Returns the completing end. If it is dropped before it has completed, the outcome is `Cancelled`.
+    /// Returns the completer. If the completer is dropped before it has set the outcome, the outcome is `Cancelled`.
     pub(crate) fn completer(&self) -> JoinCompleter<T> {
         JoinCompleter(Some(Self(self.0.clone())))
     }
 }
 
-/// The end that sets the outcome of a spawned future.
+/// Sets the outcome of a spawned future.
 pub(crate) struct JoinCompleter<T>(Option<JoinSlot<T>>);
 
 impl<T> JoinCompleter<T> {

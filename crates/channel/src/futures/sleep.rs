@@ -74,7 +74,7 @@ pub struct Sleep {
 /// The end of a sleep.
 #[derive(Clone, Copy, Debug)]
 enum SleepDeadline {
-    /// This long after the first poll.
+    /// The sleep ends this long after its first poll.
     After(Duration),
     At(Nanos),
 }
@@ -97,7 +97,7 @@ impl Future for Sleep {
     type Output = ();
 
     /// # Panics
-    /// If it is not polled on an event loop, which supplies the timer.
+    /// If the sleep is not polled on an event loop, which supplies the timer.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
         let here = LocalLoop::current().expect("a sleep must be polled on an event loop");
         let now = here.now();
@@ -110,8 +110,8 @@ impl Future for Sleep {
             if let Some(entry) = self.entry.take() {
                 entry.cancel(Some(&here));
             } else if !self.has_yielded {
-                // Due at its first poll: a future that awaits such sleeps in a `loop` would occupy the turn forever
-                // if it never had to wait for the next one.
+                // The sleep is due at its first poll: a future that awaits due sleeps in a `loop` would occupy the turn
+                // forever if no sleep waited for the next turn.
                 self.has_yielded = true;
                 context.waker().wake_by_ref();
                 return Poll::Pending;
@@ -145,7 +145,7 @@ impl SleepEntry {
         match here.filter(|here| self.is_on(here)) {
             Some(here) => here.sleepers().cancel(here, timer, sleeper),
             None => {
-                // Refused once the loop accepts no commands: its timers end with it.
+                // The command is refused once the loop accepts no commands: the loop's timers end with the loop.
                 let _ = self.sender.send(LoopCommand::new(move |here| {
                     here.sleepers().cancel(here, timer, sleeper);
                 }));
@@ -246,7 +246,7 @@ impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     /// # Panics
-    /// If it is not polled on an event loop.
+    /// If the future is not polled on an event loop.
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         if let Poll::Ready(output) = self.future.as_mut().poll(context) {
             return Poll::Ready(Ok(output));

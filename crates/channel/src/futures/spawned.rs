@@ -68,7 +68,7 @@ impl FutureWaker {
 
     /// Drops the future on its loop, by a command.
     pub(crate) fn abort(self: &Arc<Self>) {
-        // Refused once the loop has run its last commands: then it drops all futures anyway.
+        // The command is refused once the loop has run its last commands: then the loop drops all futures anyway.
         let future_waker = self.clone();
         let abort = LoopCommand::new(move |here| here.futures().abort(&future_waker));
         let _ = self.sender.send(abort);
@@ -89,7 +89,7 @@ impl Wake for FutureWaker {
         {
             here.futures().queue_poll(self.slot());
         } else {
-            // Refused once the loop has run its last commands: no future is polled then.
+            // The command is refused once the loop has run its last commands: no future is polled then.
             let slot = self.slot();
             let _ = self.sender.send(LoopCommand::new(move |here| here.futures().queue_poll(slot)));
         }
@@ -196,7 +196,7 @@ impl SpawnedFutures {
         let mut slots = self.slots.borrow_mut();
         match slots.get_mut(token) {
             Some(slot) if !done => slot.task = Some((task, waker)),
-            // Completed, or removed from its slot while it was polled.
+            // The future has completed, or was removed from its slot while it was polled.
             _ => {
                 let slot = slots.remove(token);
                 drop(slots);
@@ -215,7 +215,7 @@ impl SpawnedFutures {
         }
     }
 
-    /// Drops all futures, and from now on those that are spawned.
+    /// Drops all futures, and from now on every future that is spawned.
     pub(crate) fn close(&self) {
         self.closed.set(true);
         let tokens: Vec<_> = self.slots.borrow().tokens().collect();
@@ -244,7 +244,7 @@ async fn catch_panics<F: Future>(
         }
     })
     .await;
-    // Before the future is dropped: if its destructor panics, the output is not lost.
+    // `complete` runs before the future is dropped: if the destructor panics, the output is not lost.
     complete(result);
 }
 

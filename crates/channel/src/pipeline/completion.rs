@@ -14,7 +14,7 @@ use crate::channel::error::ChannelError;
 /// costs nothing; a [closure](Self::local) called on the loop; or a [`Promise`], whose future may be
 /// awaited on any thread.
 ///
-/// A handler that is given a completion moves it on with what it emits ([`take`](Self::take)),
+/// A handler that receives a completion passes it to the operation it requests ([`take`](Self::take)),
 /// completes it, or keeps it for later. If the handler's method returns an error and has not taken the
 /// completion, the completion fails with that error. A completion that is dropped without a result
 /// fails.

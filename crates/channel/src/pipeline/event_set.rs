@@ -51,7 +51,7 @@ events! {
     BEGIN_READ = 21;
     /// Request to write a message.
     WRITE = 22;
-    /// Request to flush what was written.
+    /// Request to flush all written messages.
     FLUSH = 23;
     /// Request to shut down the output.
     SHUTDOWN_OUTPUT = 24;

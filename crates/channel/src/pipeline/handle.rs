@@ -246,7 +246,7 @@ impl<'a> Pipeline<'a> {
         self.flush();
     }
 
-    /// Flushes what was written.
+    /// Flushes all written messages.
     pub fn flush(&self) {
         self.core.send_from(TAIL, Flush);
     }

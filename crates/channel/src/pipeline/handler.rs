@@ -1,4 +1,4 @@
-//! The `Handler` trait: what a user implements to process the events of a channel.
+//! The `Handler` trait, which a user implements to process the events of a channel.
 
 use std::any::Any;
 
@@ -14,8 +14,8 @@ use crate::address::{Address, ConnectTarget};
 /// Processes the events of a channel: one handler of its pipeline.
 ///
 /// A handler lives on its channel's event loop and is called on that thread only, so it need not be
-/// `Send`. Every method forwards its event to the next handler by default; a handler overrides those
-/// it is interested in.
+/// `Send`. Every method forwards its event to the next handler by default; a handler overrides the
+/// methods it is interested in.
 ///
 /// - Inbound methods, named `on_…`, report what happened. Their events travel from the transport
 ///   inward, to the tail of the pipeline.
@@ -140,8 +140,8 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called with an error: of one of this handler's own methods, or one that no handler before it has
-    /// handled. An error returned from this method is reported and goes no further.
+    /// Called with an error of one of this handler's own methods, or with an error that no handler before it
+    /// has handled. An error returned from this method is reported and not passed on.
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
         ctx.fire_error(error);
         Ok(())
@@ -182,14 +182,14 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called when it is requested to deregister the channel from its event loop. The default passes the
+    /// Called on a request to deregister the channel from its event loop. The default passes the
     /// request on.
     fn deregister(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// Called when it is requested to shut down the output, after everything flushed was written. The
+    /// Called on a request to shut down the output after everything flushed was written. The
     /// default passes the request on. A handler whose protocol ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
@@ -202,13 +202,13 @@ pub trait Handler: Any {
         Ok(())
     }
 
-    /// Called with a message that is to be written. The default passes it on.
+    /// Called with a message to write. The default passes it on.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// Called when a flush is requested: everything written before is to be sent. The default passes the
+    /// Called when a flush is requested: everything written before must be sent. The default passes the
     /// request on.
     fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.flush();

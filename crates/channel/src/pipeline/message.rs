@@ -180,7 +180,7 @@ impl fmt::Debug for Msg {
     }
 }
 
-/// The output type of a [`Stage`](super::Stage) that emits nothing: there is no value of it.
+/// The output type of a [`Stage`](super::Stage) that emits nothing: the type has no values.
 impl Message for Infallible {}
 
 impl Message for Bytes {
@@ -216,14 +216,14 @@ impl Message for Vec<u8> {
 // The payloads of drivers besides bytes. Declared as messages here, because drivers do not know pipelines.
 
 impl Message for Datagram {
-    /// An empty datagram counts as one byte, because it takes a place in the queue as any other.
+    /// An empty datagram counts as one byte, because it takes a place in the queue like any other.
     fn size_hint(&self) -> usize {
         self.bytes().len().max(1)
     }
 }
 
 impl Message for AncillaryMessage {
-    /// An empty message counts as one byte, because it takes a place in the queue as any other.
+    /// An empty message counts as one byte, because it takes a place in the queue like any other.
     fn size_hint(&self) -> usize {
         self.bytes.len().max(1) + self.passed_pending_bytes()
     }

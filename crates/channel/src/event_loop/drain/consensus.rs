@@ -13,9 +13,9 @@
 //!    all Idle: each loop is asked to confirm, by a command      all Confirmed: the drain is complete
 //! ```
 //!
-//! The command is sent when the last loop has become idle, and queues behind all commands sent before. So work that
+//! The command is sent when the last loop has become idle, and runs after all commands sent before. So work that
 //! was submitted to any loop before that loop's last channel became idle, or its last hold was released, has run when
-//! the loop confirms, even if it added no pending bytes. Work submitted later is new, and may come too late, as with
+//! the loop confirms, even if it added no pending bytes. Work submitted later is new, and may be too late, as with
 //! any shutdown.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +61,7 @@ impl DrainConsensus {
     }
 }
 
-/// The vote of one loop. After the drop the other loops no longer wait for it.
+/// The vote of one loop. Once the voter is dropped, the other loops no longer wait for this loop.
 pub(crate) struct DrainVoter {
     consensus: Arc<DrainConsensus>,
     index: usize,
@@ -113,7 +113,7 @@ impl DrainVotes {
         Self { votes, round: ConfirmationRound(0), is_confirming: false, is_complete: false }
     }
 
-    /// Records that a loop is busy. A complete drain stays complete: the busy loop then goes on alone until it is
+    /// Records that a loop is busy. A complete drain stays complete: the busy loop then continues alone until it is
     /// idle.
     fn set_busy(&mut self, index: usize) -> Option<ConfirmationRound> {
         self.votes[index] = DrainVote::Busy;

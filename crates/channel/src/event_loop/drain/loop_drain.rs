@@ -7,7 +7,7 @@
 //!                   a shutdown, requested by anyone ──────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The answer can change only during a turn, and every turn checks it at its end. A change on another thread, such as
+//! A loop becomes idle or busy only during a turn, and each turn checks at its end. A change on another thread, such as
 //! the release of a hold, sends a command and so causes a turn. The check needs no timer, and a loop that is not
 //! draining pays one branch per turn.
 
@@ -27,8 +27,8 @@ pub(crate) trait Drainable {
     /// `Draining` event.
     fn begin_drain(&self, deadline: Nanos);
 
-    /// Returns a channel that has work left, for which the drain waits. `last` is the one found before and is checked
-    /// first, because it mostly is still busy.
+    /// Returns a channel that has work left, for which the drain waits. `last` is the result of the previous call and
+    /// is checked first, because that channel usually is still busy.
     fn find_busy(&self, last: Option<Token>) -> Option<Token>;
 
     /// Returns the number of channels that have work left.

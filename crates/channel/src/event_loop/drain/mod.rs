@@ -134,7 +134,7 @@ pub struct Draining {
 #[error("the event loop is draining and accepts no new channels")]
 pub struct LoopDraining;
 
-/// A requested drain, on its way to the loop and while it is active. If it is dropped before it has finished, its
+/// A drain, from its request to its end. If the value is dropped before the drain has finished, the drain's
 /// promise fails with [`LoopShutDown`].
 pub(crate) struct DrainRequest {
     promise: Option<Promise<Drained>>,
@@ -284,7 +284,7 @@ impl EventLoopGroup {
     }
 }
 
-/// The outcome of a group's drain, as far as its loops have finished. The last loop to finish completes the promise,
+/// The outcome of a group's drain, combined from the loops that have finished. The last loop completes the promise,
 /// after the lock is released.
 struct GroupDrain {
     remaining: usize,

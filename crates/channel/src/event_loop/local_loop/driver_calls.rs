@@ -42,7 +42,7 @@ impl LocalLoop {
         self.register(origin, receiver, |driver, token| driver.attach(token, io, role))
     }
 
-    /// Registers a descriptor that belongs to no channel, to learn when it is ready.
+    /// Registers a descriptor that belongs to no channel; the registrant gets its readiness events.
     ///
     /// # Errors
     /// As for [`attach`](Self::attach).
@@ -97,7 +97,7 @@ impl LocalLoop {
         begun
     }
 
-    /// Closes an attached socket. Returns `Done` if the socket is closed, now or before: its registrant gets no
+    /// Closes an attached socket. Returns `Done` if the socket is closed, now or earlier: its registrant gets no
     /// further call. Otherwise a call to [`on_detached`](Registrant::on_detached) follows.
     pub(crate) fn close_socket(&self, token: Token) -> Detach {
         if !self.parts.registrations.begin_detach(token, None) || !self.has_driver() {

@@ -1,6 +1,6 @@
 //! The event loop as its own thread sees it.
 //!
-//! This file holds its state, its beginning and its end; `driver_calls` its calls into the driver, `phases` the
+//! This file holds the state of the loop, its start and its end; `driver_calls` the calls into the driver, `phases` the
 //! parts of a turn.
 
 mod driver_calls;
@@ -202,7 +202,7 @@ impl LocalLoop {
         loop_pool.lease_idle(self.parts.sender.id()).map_err(Error::new)
     }
 
-    /// Stores the lease of a channel that has arrived, or has failed to register: then the lease is released at once.
+    /// Stores the lease of a channel that has arrived. If the channel failed to register, releases the lease at once.
     pub(crate) fn keep_lease(&self, lease: Option<LoopLease>) {
         if lease.is_some() {
             self.parts.lease.replace(lease);
@@ -237,17 +237,17 @@ impl LocalLoop {
         }
     }
 
-    /// Records the panic that ended the loop, as the cause for all that is still registered.
+    /// Records the panic that ended the loop, as the close cause of everything that is still registered.
     pub(crate) fn set_death_cause(&self, cause: Error) {
         self.parts.death_cause.replace(Some(cause));
     }
 
-    /// Returns the cause for all that is still registered when the loop ends.
+    /// Returns the close cause of everything that is still registered when the loop ends.
     fn end_cause(&self) -> Error {
         self.parts.death_cause.borrow().clone().unwrap_or_else(|| Error::new(LoopShutDown))
     }
 
-    /// Ends the loop: its channels, driver, registrations and futures, in this order. Tail tasks that came with the
+    /// Ends the loop: its channels, driver, registrations and futures, in this order. Tail tasks that arrived with the
     /// last commands were accepted, so they run first.
     pub(crate) fn close(&self) {
         self.parts.is_closing.set(true);

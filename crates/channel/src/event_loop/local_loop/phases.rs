@@ -41,7 +41,7 @@ impl LocalLoop {
             != 0
     }
 
-    /// Runs the work that calls into channels have deferred and that did not run at their end.
+    /// Runs deferred channel work that did not run at the end of the call that deferred it.
     pub(crate) fn run_deferred_channel_work(&self) {
         self.hosted_channels().run_deferred();
     }
@@ -56,7 +56,7 @@ impl LocalLoop {
     }
 
     /// Recovers from a panic in a turn. If the driver panicked in its wait, while working on a known registration,
-    /// that registration is detached and the loop goes on.
+    /// that registration is detached and the loop continues.
     ///
     /// # Errors
     /// Returns every other panic.

@@ -198,7 +198,7 @@ impl LoopRunner {
         SelectOutcome::from_poll(self.local.wait(NOW))
     }
 
-    /// Polls for work for a while. Returns `None` if none came.
+    /// Polls for work during the spin time. Returns `None` if no work arrived.
     fn spin_for_work(
         &self,
         spin_time: Duration,
@@ -248,7 +248,7 @@ impl LoopRunner {
     }
 
     /// Phase 3: work that events have deferred, tasks and timers within the budget, then futures, then tail tasks.
-    /// Mostly there is none of these, and two checks tell.
+    /// Two checks cover the usual case, a turn without any of these.
     #[inline]
     fn run_tasks(
         &mut self,
@@ -290,7 +290,7 @@ impl LoopRunner {
         TaskPhaseOutcome { tasks, polled, ended_at: core.now() }
     }
 
-    /// Returns what ended the wait of a turn without events.
+    /// Returns the cause that ended the wait of a turn without events.
     #[inline(never)]
     fn cause_without_events(
         &self,

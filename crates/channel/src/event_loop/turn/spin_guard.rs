@@ -13,13 +13,13 @@ const MIN_THRESHOLD: u32 = 3;
 const SERIES_THRESHOLD: u32 = 3;
 
 /// The number of early returns forgiven for each useful wait. If a useful wait forgave all of them, a loop with a
-/// little traffic would spin forever: something useful always comes before the threshold.
+/// little traffic would spin forever: a useful wait always occurs before the threshold is reached.
 const FORGIVEN_PER_USEFUL_WAIT: u32 = 16;
 
 /// The result of a turn's wait, as the spin guard sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
-    /// There was something to do, or the deadline had come, or the wait was not meant to block.
+    /// There was something to do, or the deadline had passed, or the wait was not meant to block.
     Useful,
     /// The wait returned early, with nothing to do.
     Premature,
@@ -81,7 +81,7 @@ impl DriverBackOff {
     const FIRST: Duration = Duration::from_millis(1);
     const LONGEST: Duration = Duration::from_secs(1);
 
-    /// True if something has failed since the last success.
+    /// True if a failure was recorded since the last success.
     #[inline]
     pub(crate) fn has_failures(&self) -> bool {
         self.failures != 0

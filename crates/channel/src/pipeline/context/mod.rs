@@ -37,7 +37,7 @@ use crate::payload::Credentials;
 /// toward the transport. Both are plain calls: they return when those handlers have returned, or at once
 /// if the event has to be queued because the next handler is running (rule 2 of `docs/PIPELINE.md`).
 ///
-/// A `Ctx` cannot be kept beyond the call; [`to_local`](Self::to_local) returns one that can.
+/// A `Ctx` cannot be kept beyond the call; [`to_local`](Self::to_local) returns a context that can.
 #[derive(Clone, Copy)]
 pub struct Ctx<'a> {
     core: &'a Rc<ChannelCore>,
@@ -235,7 +235,7 @@ impl<'a> Ctx<'a> {
         self.core.here.now()
     }
 
-    /// Returns when data of this channel was last handed to its transport; `None` if none was. The
+    /// Returns when data of this channel was last handed to its transport; `None` if no data was. The
     /// time is recorded from the first call of this method on, at the price of reading the clock per
     /// write.
     #[must_use]
@@ -265,7 +265,7 @@ impl<'a> Ctx<'a> {
 
     // Results of handler methods.
 
-    /// Handles the error of an inbound method, or of one without a completion: calls the handler's `on_error`
+    /// Handles the error of an inbound method, or of a method without a completion: calls the handler's `on_error`
     /// (rule 10).
     #[cold]
     pub(crate) fn on_handler_failed(&self, handler: &mut dyn Handler, event: Events, error: Error) {

@@ -1,7 +1,7 @@
 //! The outbound operations of a handler's context.
 //!
-//! Each operation has three forms: the plain one ignores the result; `_with` takes a [`Completion`] or a promise
-//! that receives it; `_then` takes a closure that is called with it on the loop.
+//! Each operation has three forms: the plain form ignores the result; `_with` takes a [`Completion`] or a promise
+//! that receives the result; `_then` takes a closure that is called on the loop with the result.
 
 use waterwheel_executor::Error;
 
@@ -162,13 +162,13 @@ impl Ctx<'_> {
         self.write_with(msg, Completion::local(f));
     }
 
-    /// Flushes what was written: it is sent when the outermost call into a channel returns.
+    /// Flushes all written messages: they are sent when the outermost call into a channel returns.
     #[inline]
     pub fn flush(&self) {
         self.core().flush_from(self.at());
     }
 
-    /// Flushes, and sends at once what has reached the transport's end of the pipeline.
+    /// Flushes, and sends at once all messages that have reached the transport's end of the pipeline.
     pub fn flush_now(&self) {
         self.flush();
         self.core().write_out();

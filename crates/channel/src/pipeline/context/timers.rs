@@ -33,7 +33,7 @@ impl ChannelCore {
         let on_time = LoopCommand::new(move |here| {
             here.channels().with(token, |core| core.enter(|core| core.on_timer(at, number)));
         });
-        // Refused after the last pass of the loop; no timer fires after that.
+        // The loop refuses timers after its last pass; no timer fires after that.
         let key = self.here.sender().send_at(due, on_time).ok();
         let mut slots = self.pipeline.slots.borrow_mut();
         if let (Some(key), Some(info)) = (key, slots.at_mut(at).info_mut()) {
@@ -48,7 +48,7 @@ impl ChannelCore {
         timer.is_some() && self.here.sender().take_back(key).is_some()
     }
 
-    /// Delivers a timer that is due to its handler, unless the handler was removed.
+    /// Calls the `on_timer` of the handler whose timer is due, unless the handler was removed.
     fn on_timer(self: &Rc<Self>, at: u32, number: u32) {
         let Some(timer) = self.take_timer(at, |own| own.number == number) else { return };
         let Some(handler) = self.pipeline.slots.borrow_mut().at_mut(at).begin_call() else {

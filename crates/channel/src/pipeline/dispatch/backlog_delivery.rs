@@ -144,7 +144,7 @@ impl ChannelCore {
         }
     }
 
-    /// Takes the next queued event, and subtracts it from the pending bytes.
+    /// Takes the next queued event, and subtracts its size from the pending bytes.
     fn next_queued(self: &Rc<Self>, at: u32, max_added: usize) -> Option<QueuedEvent> {
         let next = self.pipeline.slots.borrow_mut().at_mut(at).next_queued(max_added);
         let (queued, before, after) = next?;
@@ -152,7 +152,7 @@ impl ChannelCore {
         Some(queued)
     }
 
-    /// Subtracts an event that is no longer queued from the pending bytes and the overflowing slots.
+    /// Updates the pending bytes and the number of overflowing slots after an event has left a backlog.
     fn release_queued(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
         self.remove_pending(bytes);
         if writes_before > MAX_QUEUED_WRITES && writes_after <= MAX_QUEUED_WRITES {

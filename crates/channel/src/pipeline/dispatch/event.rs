@@ -17,7 +17,7 @@ use crate::pipeline::message::Msg;
 pub(crate) trait Event: Sized {
     /// The event's bit in the interest of handlers.
     const BIT: Events;
-    /// True if the event comes from the transport, false if it goes to it.
+    /// True for an inbound event (from the transport), false for an outbound event (to the transport).
     const INBOUND: bool;
 
     /// Calls the method of the handler for this event, and handles its result.
@@ -26,7 +26,7 @@ pub(crate) trait Event: Sized {
     /// Handles the event at the end of the pipeline, when it has passed every handler.
     fn reach_end(self, core: &Rc<ChannelCore>);
 
-    /// Converts the event to the enum, to be queued.
+    /// Converts the event to the enum, so that it can be queued.
     fn into_any(self) -> AnyEvent;
 }
 
@@ -184,8 +184,8 @@ fn is_cancelled(operation: Events, done: &Completion) -> bool {
     operation != Events::WRITE && done.is_cancelled()
 }
 
-/// Returns true if the operation is to be performed. From here on it cannot be cancelled, except for a write, until it
-/// is handed to the transport, and a connect, which is aborted.
+/// Returns true if the operation must be performed. From then on it cannot be cancelled, with two exceptions: a write
+/// until it is handed to the transport, and a connect, which is aborted.
 #[inline(always)]
 fn begin_operation(operation: Events, done: &mut Completion) -> bool {
     match operation {

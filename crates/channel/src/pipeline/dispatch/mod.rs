@@ -32,11 +32,11 @@ use super::slots::slot::{ColdSlotState, HandlerInfo, SlotState};
 use super::slots::slot_list::{HEAD, SlotList, TAIL};
 use crate::channel::core::{ChannelCore, DeferredWork};
 
-/// The pipeline of a channel: its slots, and what holds for all of them.
+/// The pipeline of a channel: its slots, and the state that concerns all of them.
 pub(crate) struct PipelineState {
     pub(crate) slots: RefCell<SlotList>,
-    /// The events that some slot has ever stopped for; all events once one had to be queued. Any other event goes
-    /// to the end of the pipeline without looking at the slots.
+    /// The events that some slot has ever stopped for; all events once one had to be queued. Any other event reaches
+    /// the end of the pipeline without a search through the slots.
     ever_stopped_for: Cell<Events>,
     /// The slot whose handler panicked; [`HEAD`] if none did.
     panicked_slot: Cell<u32>,
@@ -48,7 +48,7 @@ pub(crate) struct PipelineState {
     pub(crate) is_removal_waiting: Cell<bool>,
     /// True if the removal of all handlers does not wait for slots that are being removed already.
     pub(crate) skips_lingering: Cell<bool>,
-    /// The number of handlers removed so far: a cheap way for a handler to see that it was not.
+    /// The number of handlers removed so far. While the number is unchanged, a handler knows that it was not removed.
     pub(crate) removals: Cell<u32>,
     /// The number of timers set so far, which is the number of the next one.
     pub(crate) timers_set: Cell<u32>,
@@ -118,7 +118,7 @@ impl ChannelCore {
                 self.call(at, handler, |handler, ctx| event.deliver(handler, ctx));
             }
             None => {
-                // If the running handler was removed, the event goes past it, but behind what is queued there.
+                // If the running handler was removed, the event skips it, but only after the events queued there.
                 let is_for_handler = slots.at(at).state != SlotState::Removed;
                 self.queue_at_slot(slots, at, event.into_any(), is_for_handler);
             }
@@ -150,7 +150,7 @@ impl ChannelCore {
     }
 
     /// Sends a write without a completion from the slot `from`. Not inlined, as [`flush_from`](Self::flush_from): the
-    /// two usually end an answer, and one copy of the code serves all handlers with one call each.
+    /// two calls usually end an answer, and one copy of the code serves all handlers with one call each.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
         if self.pipeline.may_stop_for(Write::BIT) {
@@ -204,7 +204,7 @@ impl ChannelCore {
         let mut slots = self.pipeline.slots.borrow_mut();
         let slot = slots.at_mut(at);
         slot.state = SlotState::Removed;
-        // A backlog keeps its place: later events queue behind it, and go past the handler in turn (rule 4).
+        // A backlog keeps its place: later events queue after it, and skip the handler in order (rule 4).
         let stops_for = if slot.has_backlog() { Events::ALL } else { Events::NONE };
         self.pipeline.add_stop_events(stops_for);
         slots.set_stops_for(at, stops_for);
@@ -214,7 +214,7 @@ impl ChannelCore {
         }
     }
 
-    /// Unlinks a slot and drops what is in it; queued events fail. Destructors run outside of any borrow.
+    /// Unlinks a slot and drops its contents; queued events fail. Destructors run outside of any borrow.
     pub(crate) fn discard_slot(self: &Rc<Self>, at: u32, handler: Option<Box<dyn Handler>>) {
         let info = self.pipeline.slots.borrow_mut().unlink(at);
         let type_name = info.as_ref().map_or("handler", |info| info.handler_type.name());
@@ -297,7 +297,7 @@ impl<'a> HandlerCall<'a> {
     #[inline(always)]
     pub(super) fn end(mut self) -> Box<dyn Handler> {
         let handler = self.handler.take();
-        // The handler was taken, so the destructor has nothing to do: saves its check on the common path.
+        // The handler was taken, so the destructor has nothing to do: `forget` saves its check on the common path.
         std::mem::forget(self);
         match handler {
             Some(handler) => handler,

@@ -20,7 +20,7 @@ use crate::pipeline::error::PipelineError;
 /// does not matter, few enough that a busy channel does not monopolise the executor.
 const COMMANDS_PER_TASK: usize = 64;
 
-/// The remote handler, or how to build it.
+/// The remote handler, or the closure that builds it.
 pub(super) enum RemoteHandlerState {
     Unbuilt(BuildHandler),
     Built(Box<dyn RemoteHandler>),
@@ -93,7 +93,7 @@ impl OffloadLink {
             }
             *self.handler_state.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some(handler_state);
-            // If the executor accepts no more tasks, this one has to run the rest.
+            // If the executor accepts no more tasks, this task has to run the rest.
             if !self.finish_command_batch() || self.schedule().is_ok() {
                 return;
             }
@@ -104,7 +104,7 @@ impl OffloadLink {
         self.handler_state.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Runs one command. Returns the handler, or why it is gone.
+    /// Runs one command. Returns the handler, or the reason why the handler is gone.
     fn run_command(
         self: &Arc<Self>,
         handler_state: RemoteHandlerState,

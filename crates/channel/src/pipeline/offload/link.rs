@@ -131,7 +131,7 @@ impl OffloadLink {
         &self.owner.executor
     }
 
-    /// Calls `f`, which calls the handler, under its call site. On the executor.
+    /// Calls `f`, which calls the handler, under the handler's call site. On the executor.
     pub(super) fn run_as<R>(&self, method: HandlerMethod, f: impl FnOnce() -> R) -> R {
         match &self.call_site {
             Some(call_site) => run_at(call_site, method as u8, f),
@@ -162,7 +162,7 @@ impl OffloadLink {
                     self.lose_executor(error);
                 }
             }
-            // Closed: neither the loop nor the executor will run it.
+            // The queue is closed: neither the loop nor the executor will run the command.
             Err(command) => drop(command),
         }
     }
@@ -260,7 +260,7 @@ impl OffloadLink {
             // The channel is closed already.
             Emission::Event(RemoteEvent::Close(done)) => done.succeed(),
             Emission::Event(event) => event.fail(&self.owner.shared.closed_error().into()),
-            // Otherwise the loop would have processed the remaining commands.
+            // The loop no longer processes the exit, so the remaining commands are dropped here.
             Emission::Exited(_) => self.drop_commands(),
             Emission::Complete(..) | Emission::Marker => {}
         }

@@ -25,7 +25,7 @@ pub(crate) struct OffloadState {
     /// The executor of each group that this channel's handlers run on: all handlers of a channel that use the same
     /// group share one. A group is identified by the id of its first child.
     pinned: Vec<(ExecutorId, EventExecutor)>,
-    /// Completions that stayed on the loop, by the number that was sent instead.
+    /// Completions that stayed on the loop, by the number that was sent in their place.
     kept: HashMap<u64, Completion>,
     next_number: u64,
 }
@@ -69,7 +69,7 @@ impl ChannelCore {
         })
     }
 
-    /// Converts a completion to one that is `Send`: a promise is moved, anything else stays here under a number.
+    /// Converts a completion to one that is `Send`: a promise is moved, any other stays on the loop under a number.
     pub(super) fn keep_completion(
         &self,
         link: &Arc<OffloadLink>,
@@ -175,7 +175,7 @@ impl ChannelCore {
         // Destructors may have sent further commands, which nobody runs.
         link.drop_commands();
         if let HandlerExit::Failed(error) | HandlerExit::Panicked(error) = exit {
-            // Send what the handler flushed before: the flush may have been in the same batch.
+            // Send the messages that the handler flushed before: the flush may have been in the same batch.
             self.write_out();
             self.close(Some(error), Completion::none());
         }

@@ -27,7 +27,7 @@ use crate::pipeline::typed::signature::Signature;
 /// group. The channel keeps that executor from ending by itself.
 ///
 /// A handler that is removed or replaced first receives everything that was queued for it. Events that
-/// arrive meanwhile queue behind that and then go past it; no write is lost.
+/// arrive meanwhile wait until then and skip the handler; no write is lost.
 pub struct Offloaded<H> {
     executor: ExecutorChoice,
     signature: Signature,
@@ -45,12 +45,12 @@ enum ExecutorChoice {
 }
 
 impl<H: RemoteHandler> Offloaded<H> {
-    /// Returns a handler that is built by `build`, and runs, on one executor of this group.
+    /// Returns a handler that `build` creates on one executor of this group, where the handler also runs.
     pub fn new(group: &EventExecutorGroup, build: impl FnOnce() -> H + Send + 'static) -> Self {
         Self::with_executor(ExecutorChoice::Group(group.clone()), build)
     }
 
-    /// Returns a handler that is built by `build`, and runs, on this executor.
+    /// Returns a handler that `build` creates on this executor, where the handler also runs.
     pub fn on(executor: &EventExecutor, build: impl FnOnce() -> H + Send + 'static) -> Self {
         Self::with_executor(ExecutorChoice::Executor(executor.clone()), build)
     }

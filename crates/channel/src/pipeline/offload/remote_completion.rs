@@ -11,13 +11,13 @@ use crate::channel::error::ChannelError;
 
 /// A [`Completion`](crate::Completion) that is `Send`: receives the result of one outbound operation.
 ///
-/// A handler that is given a completion moves it on with what it emits ([`take`](Self::take)),
+/// A handler that receives a completion passes it to the operation it requests ([`take`](Self::take)),
 /// completes it, or keeps it for later. If the handler's method returns an error and has not taken the
 /// completion, the completion fails with that error. A completion that is dropped without a result
 /// fails.
 ///
 /// A promise is moved between the threads. A closure, which only the loop may call, stays on the loop
-/// and is called there, in order with what the handler emits.
+/// and is called there, in order with the handler's emissions.
 #[must_use = "a completion that is dropped fails"]
 #[derive(Default)]
 pub struct RemoteCompletion(RemoteCompletionKind);

@@ -15,8 +15,8 @@ use crate::pipeline::slots::slot_list::SlotId;
 
 /// The position of an offloaded handler in its pipeline.
 ///
-/// `fire_…` sends an inbound event to the handlers after it, toward the tail. The plain verbs (`write`,
-/// `flush`, `close`, …) send an outbound event to the handlers before it, toward the transport. Both
+/// `fire_…` sends an inbound event to the handlers after this one, toward the tail. The plain verbs (`write`,
+/// `flush`, `close`, …) send an outbound event to the handlers before this one, toward the transport. Both
 /// take effect on the loop, a little later, in the order of the calls.
 ///
 /// Cheap to clone, `Send` and `Sync`. It may be kept beyond the call it was given to, and used on any
@@ -248,7 +248,7 @@ impl RemoteCtx {
         future
     }
 
-    /// Flushes what was written.
+    /// Flushes all written messages.
     pub fn flush(&self) {
         self.emit(RemoteEvent::Flush);
     }

@@ -45,7 +45,7 @@ pub(crate) enum RemoteEvent {
 }
 
 impl RemoteEvent {
-    /// True if the event goes past a handler that has failed: lifecycle events of the channel, and a close, which
+    /// True if the event skips a handler that has failed: lifecycle events of the channel, and a close, which
     /// happens anyway.
     pub(super) fn may_pass_failed_handler(&self) -> bool {
         use RemoteEvent::{Active, Close, Inactive, Registered, Unregistered};

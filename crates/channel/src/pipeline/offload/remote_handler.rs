@@ -1,4 +1,4 @@
-//! The `RemoteHandler` trait: what a user implements for a handler on another executor.
+//! The `RemoteHandler` trait, which a user implements for a handler on another executor.
 
 use waterwheel_executor::Error;
 
@@ -14,7 +14,7 @@ use crate::pipeline::message::Msg;
 /// A remote handler is built, called and dropped on its executor only, as long as that executor runs.
 /// In other respects it is like a [`Handler`](crate::Handler): every method forwards its event by
 /// default; an error returned by an `on_…` method is passed to its own [`on_error`](Self::on_error),
-/// and one returned by an operation fails that operation's completion. What it emits continues from its
+/// and one returned by an operation fails that operation's completion. Its emissions continue from its
 /// slot in the pipeline, on the loop, a little later and in order.
 ///
 /// ```
@@ -44,8 +44,8 @@ pub trait RemoteHandler: Send + 'static {
     /// Called when the handler was added to the pipeline, before its first event.
     ///
     /// # Errors
-    /// The handler cannot work in this pipeline. The error is fired to the handlers after it, it is
-    /// removed, and the channel is closed. The call that added it has returned success before.
+    /// The handler cannot work in this pipeline. The error is fired to the handlers after it, the handler is
+    /// removed, and the channel is closed. The call that added the handler has already returned success.
     fn on_added(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         Ok(())
     }
@@ -105,8 +105,8 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Called with an error: of one of this handler's own methods, or one that no handler before it has
-    /// handled. An error returned from this method is reported and goes no further.
+    /// Called with an error of one of this handler's own methods, or with an error that no handler before it
+    /// has handled. An error returned from this method is reported and not passed on.
     fn on_error(&mut self, ctx: &RemoteCtx, error: Error) -> HandlerResult {
         ctx.fire_error(error);
         Ok(())
@@ -142,14 +142,14 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Called when it is requested to deregister the channel from its event loop. The default passes the
+    /// Called on a request to deregister the channel from its event loop. The default passes the
     /// request on.
     fn deregister(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.deregister_with(done.take());
         Ok(())
     }
 
-    /// Called when it is requested to shut down the output, after everything flushed was written. The
+    /// Called on a request to shut down the output after everything flushed was written. The
     /// default passes the request on. A handler whose protocol ends with a message writes it here.
     fn shutdown_output(&mut self, ctx: &RemoteCtx, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.shutdown_output_with(done.take());
@@ -162,13 +162,13 @@ pub trait RemoteHandler: Send + 'static {
         Ok(())
     }
 
-    /// Called with a message that is to be written. The default passes it on.
+    /// Called with a message to write. The default passes it on.
     fn write(&mut self, ctx: &RemoteCtx, msg: Msg, done: &mut RemoteCompletion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
     }
 
-    /// Called when a flush is requested: everything written before is to be sent. The default passes the
+    /// Called when a flush is requested: everything written before must be sent. The default passes the
     /// request on.
     fn flush(&mut self, ctx: &RemoteCtx) -> HandlerResult {
         ctx.flush();

@@ -185,7 +185,7 @@ impl<'a> Edit<'a> {
         let mut slots = self.core.pipeline.slots.borrow_mut();
         let id = slots.id(at);
         if slots.at(at).state == SlotState::Staged {
-            // Added by this edit, or by one around it: it never took part in the pipeline.
+            // This edit or an enclosing one added the handler, which never took part in the pipeline.
             drop(slots);
             self.remove_staged(id);
         } else {
@@ -204,8 +204,8 @@ impl<'a> Edit<'a> {
         self.remove(&*format!("{name}/encoder"))
     }
 
-    /// Replaces a handler by another one. What the old handler fires inward in its `on_removed` reaches
-    /// the new one.
+    /// Replaces a handler by another one. Events that the old handler fires inward in its `on_removed` reach
+    /// the new handler.
     ///
     /// # Errors
     /// [`PipelineError`]: the name is in use by a third handler, or the pipeline does not have the old
@@ -359,7 +359,7 @@ impl ChannelCore {
         let mut added = Ok(());
         self.call(at, handler, |handler, ctx| {
             added = handler.on_added(ctx).map_err(|cause| {
-                // Read now: the slot may be gone afterwards.
+                // The name is read now: the slot may be gone afterwards.
                 let name = ctx.core().name_of(at);
                 // The handler is running, so `on_removed` follows when this call ends.
                 ctx.core().remove_slot_if_present(at);

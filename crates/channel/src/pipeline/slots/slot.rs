@@ -101,7 +101,7 @@ pub(crate) struct QueuedEvent {
     pub(crate) event: AnyEvent,
     /// The pending bytes that the event adds. Computed once, because a message may change its size hint.
     pub(crate) bytes: usize,
-    /// True if the event is for the handler; false if it goes past it, to the next slot.
+    /// True if the event is for the handler; false if the event continues to the next slot.
     pub(crate) is_for_handler: bool,
 }
 
@@ -195,8 +195,8 @@ impl Slot {
         self.has_backlog
     }
 
-    /// True if an event was queued since the current call of the handler began. What the handler emits outward from
-    /// then on has to queue behind it (rule 3).
+    /// True if an event was queued since the current call of the handler began. Outbound events that the handler sends
+    /// from then on have to queue after it (rule 3).
     #[inline]
     pub(crate) fn must_queue_outbound(&self) -> bool {
         self.has_backlog

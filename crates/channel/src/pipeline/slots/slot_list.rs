@@ -6,7 +6,7 @@
 //!
 //! A slot that is removed while its handler runs stays linked until the call returns. So the handler still has
 //! neighbours to pass events to (rule 5), and outbound events keep their order (rule 4). Only events that have to queue
-//! behind its backlog stop at it. Its index is reused only after it was unlinked.
+//! after its backlog stop at it. Its index is reused only after it was unlinked.
 //!
 //! Nothing in this file calls a handler.
 
@@ -203,7 +203,7 @@ impl SlotList {
             .unwrap_or_else(|_| unreachable!("a pipeline has fewer than 2^32 slots"))
     }
 
-    /// Unlinks a slot; its index may be reused. The caller drops what was in it outside of any borrow.
+    /// Unlinks a slot; its index may be reused. The caller drops the slot's contents outside of any borrow.
     pub(crate) fn unlink(&mut self, index: u32) -> Option<Box<HandlerInfo>> {
         let slot = self.at_mut(index);
         let (prev, next) = (slot.prev, slot.next);

@@ -79,8 +79,8 @@ pub trait Stage: 'static {
     fn on<O: Emit<Self::Out>>(&mut self, msg: Self::In, out: &mut O) -> HandlerResult;
 
     /// Called at the end of the input: when the peer has finished ([`HalfClosed::Input`]) and when the
-    /// channel has become inactive. Both may happen; what the stage emits at the first it must not emit
-    /// again at the second.
+    /// channel has become inactive. Both may happen; a stage that has emitted its last messages at the first
+    /// must not emit them again at the second.
     ///
     /// # Errors
     /// See [`on`](Self::on).
@@ -264,7 +264,7 @@ impl<S: Stage<In: Message, Out: Message>> Handler for Inbound<S> {
 }
 
 impl<S: Stage<In: Message, Out: Message>> Inbound<S> {
-    /// Lets the stages emit what the end of the input completes, before that event is forwarded.
+    /// Lets the stages emit the messages that the end of the input completes, before the event is forwarded.
     fn emit_at_end(&mut self, ctx: &Ctx<'_>) {
         let mut out = NextHandler::new(ctx);
         if let Err(error) = self.0.on_end(&mut out) {

@@ -74,7 +74,7 @@ use crate::pipeline::message::{Message, Msg};
 ///    called again. Its unread bytes are passed to the handlers after it: those of the next protocol.
 /// 5. When the peer has finished ([`HalfClosed::Input`]) or the channel has become inactive, whichever
 ///    is first, `decode_last` is called with the unread bytes. Bytes that it leaves are dropped; a
-///    decoder for which they are an error returns it there.
+///    decoder that treats such bytes as an error returns the error there.
 /// 6. The number of unread bytes is limited by [`max_unread`](Self::max_unread), so that a peer that
 ///    begins a message and never ends it cannot fill the memory. Beyond the limit the decoder has
 ///    failed, with [`TooMuchUnread`].
@@ -254,7 +254,7 @@ impl<D: Decoder> Decode<D> {
         }
     }
 
-    /// Emits what the end of the input completes, before that event is forwarded.
+    /// Emits the messages that the end of the input completes, before the event is forwarded.
     fn decode_at_end(&mut self, ctx: &Ctx<'_>)
     where
         D::Out: Message,

@@ -23,7 +23,7 @@ pub(super) struct Cumulation {
     slice: Bytes,
     /// Unread bytes in a buffer of their own. Either this or `slice` is empty.
     owned: BytesMut,
-    /// Length of the buffer that the last `append` assembled; 0 if it did not have to.
+    /// Length of the buffer that the last `append` assembled; 0 if `append` returned the new bytes as they were.
     appended_len: usize,
 }
 

@@ -53,7 +53,7 @@ pub trait InboundHandler: 'static {
     /// The message type this handler reads.
     type In: Message;
 
-    /// Called with a message of type `In`. The handler owns it; nothing is forwarded unless it fires it.
+    /// Called with a message of type `In`, which the handler owns. It is forwarded only if the handler fires it.
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Self::In) -> HandlerResult;
 
     /// Returns the events this handler is called for. Outbound events are ignored, and `READ` is always
@@ -62,7 +62,7 @@ pub trait InboundHandler: 'static {
         Events::INBOUND
     }
 
-    /// Returns the types of the messages that this handler fires inward in place of those it reads;
+    /// Returns the types of the messages that this handler fires inward in place of the messages it reads;
     /// [`Types::NONE`] if it fires none. Unknown by default.
     fn fires(&self) -> Types {
         Types::Unknown
@@ -170,8 +170,8 @@ pub trait OutboundHandler: 'static {
     /// The message type this handler accepts for writing.
     type In: Message;
 
-    /// Called with a message of type `In` that is to be written. The completion moves on with what is
-    /// written in its place.
+    /// Called with a message of type `In` to write. The handler passes the completion to the write that
+    /// replaces the message.
     fn write(&mut self, ctx: &Ctx<'_>, msg: Self::In, done: &mut Completion) -> HandlerResult;
 
     /// Returns the events this handler is called for. Inbound events are ignored, and `WRITE` is always
@@ -180,7 +180,7 @@ pub trait OutboundHandler: 'static {
         Events::OUTBOUND
     }
 
-    /// Returns the types of the messages that this handler writes in place of those it accepts;
+    /// Returns the types of the messages that this handler writes in place of the messages it accepts;
     /// [`Types::NONE`] if it writes none. Unknown by default.
     fn emits(&self) -> Types {
         Types::Unknown

@@ -104,7 +104,7 @@ pub struct Signature {
     pub(super) answers: Types,
 }
 
-/// How a handler treats messages of one direction: it turns those it accepts into those it emits, and forwards all
+/// How a handler treats messages of one direction: it turns accepted messages into emitted ones, and forwards all
 /// others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MessageFlow {
@@ -138,23 +138,23 @@ impl Signature {
         Self { inbound: MessageFlow::PASS, outbound: MessageFlow::PASS, answers: Types::NONE }
     }
 
-    /// Declares that it reads messages of the types `accepts` and fires the types `emits` in their place;
-    /// others are forwarded.
+    /// Declares that the handler reads messages of the types `accepts` and fires the types `emits` in their place;
+    /// messages of other types are forwarded.
     #[must_use]
     pub const fn inbound(mut self, accepts: &'static [TypeTag], emits: &'static [TypeTag]) -> Self {
         self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::These(emits) };
         self
     }
 
-    /// Declares that it reads messages of the types `accepts`; what it fires is unknown.
+    /// Declares that the handler reads messages of the types `accepts`; the types that it fires are unknown.
     #[must_use]
     pub const fn reads(mut self, accepts: &'static [TypeTag]) -> Self {
         self.inbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
         self
     }
 
-    /// Declares that it takes written messages of the types `accepts` and writes the types `emits` in
-    /// their place; others are forwarded.
+    /// Declares that the handler takes written messages of the types `accepts` and writes the types `emits` in
+    /// their place; messages of other types are forwarded.
     #[must_use]
     pub const fn outbound(
         mut self,
@@ -165,7 +165,7 @@ impl Signature {
         self
     }
 
-    /// Declares that it takes written messages of the types `accepts`; what it writes is unknown.
+    /// Declares that the handler takes written messages of the types `accepts`; the types that it writes are unknown.
     #[must_use]
     pub const fn writes(mut self, accepts: &'static [TypeTag]) -> Self {
         self.outbound = MessageFlow { accepts: Types::These(accepts), emits: Types::Unknown };
@@ -188,7 +188,7 @@ impl Signature {
         Self { inbound: MessageFlow::PASS, outbound, answers: Types::NONE }
     }
 
-    /// Declares the types of the messages it writes on its own, for example as answers.
+    /// Declares the types of the messages that the handler writes on its own, for example as answers.
     #[must_use]
     pub const fn answers(mut self, types: &'static [TypeTag]) -> Self {
         self.answers = Types::These(types);

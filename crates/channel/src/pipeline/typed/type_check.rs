@@ -20,13 +20,13 @@ use super::signature::{Signature, TypeTag, Types};
 pub struct TypeMismatch {
     /// The name of the handler that would receive the messages, or of the transport.
     pub acceptor: String,
-    /// The types it accepts.
+    /// The types that the acceptor accepts.
     pub accepts: String,
     /// The name of the handler that emits the messages, or of the transport.
     pub emitter: String,
     /// The position of the emitter as seen from the acceptor: `before` or `after`.
     pub side: &'static str,
-    /// The types it emits.
+    /// The types that the emitter emits.
     pub emits: String,
 }
 
@@ -95,7 +95,7 @@ fn check_inbound<'a>(
 }
 
 /// Checks writes, from the last handler to the first. Any type may be written to a pipeline from its tail, so only the
-/// types that handlers declare to write are followed: answers, and what they write in place of what they accept.
+/// types that handlers declare to write are followed: answers, and messages written in place of accepted ones.
 fn check_outbound<'a>(
     transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
