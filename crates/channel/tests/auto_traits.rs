@@ -1,4 +1,4 @@
-//! Lists for every public type whether it is `Send` and `Sync`.
+//! The auto traits `Send`, `Sync` and `Unpin` of every public type.
 
 use std::rc::Rc;
 

@@ -126,8 +126,8 @@ impl<D: Decoder<Out: fmt::Debug + PartialEq>> DecoderVerifier<D> {
     /// Feeds the input to new decoders, split in every way, and checks their messages.
     ///
     /// # Panics
-    /// If the decoder returns other messages than expected: the panic message says how it was fed, and what it
-    /// returned.
+    /// If the decoder returns other messages than expected: the panic message shows how the input was split, and the
+    /// first outcome that differs.
     #[track_caller]
     pub fn verify(&self) {
         if let Err(wrong) = self.check() {

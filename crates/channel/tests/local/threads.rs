@@ -227,7 +227,7 @@ fn c01_the_events_of_a_channel_run_on_the_thread_of_its_loop() {
     }
 }
 
-/// Writes numbers while the channel is writable and checks the order of those it reads.
+/// Writes numbers while the channel is writable and checks the order of the numbers it reads.
 struct FloodWriter {
     next: u64,
     last: u64,

@@ -1,4 +1,4 @@
-//! A transport for loops on their own threads: the test sends messages in and receives those written through a
+//! A transport for loops on their own threads: the test sends messages to the channel and receives its writes through a
 //! `std::sync::mpsc` channel.
 
 use std::collections::VecDeque;

@@ -113,7 +113,7 @@ fn l10_a_shutdown_closes_channels_and_unregisters_foreign_sources_at_its_start()
     });
 }
 
-/// Counts live handlers; one that is not dropped on its loop stays counted.
+/// Counts live handlers; a handler that is not dropped on its loop stays counted.
 struct CountsAlive {
     alive: Rc<Cell<usize>>,
     removed: Rc<Cell<usize>>,

@@ -245,7 +245,7 @@ fn c05_a_decoder_may_fail_at_the_end_of_the_stream() {
     assert_eq!(events_of(strict, "12345"), ["read complete", "cut off", "inactive"]);
 }
 
-/// Returns the events after a decoder when the peer finishes, and then those of the close.
+/// Returns the events after a decoder when the peer finishes, and then the events of the close.
 fn events_at_half_closure(handler: impl Handler) -> (Vec<String>, Vec<String>) {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
     let notes = Rc::new(RefCell::new(Vec::new()));

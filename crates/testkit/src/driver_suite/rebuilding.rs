@@ -40,7 +40,7 @@ pub fn l06_a_rebuild_keeps_registrations_and_their_interest(fixture: &dyn Fixtur
     assert_eq!(bench.read(silent, 5), b"later");
 }
 
-/// Checks that pending events, also those of the current round, are delivered once after the rebuild.
+/// Checks that pending events, including events of the current round, are delivered once after the rebuild.
 pub fn l06_a_rebuild_loses_no_event(fixture: &dyn Fixture) {
     if !supports_sockets(fixture, 2) {
         return;

@@ -170,7 +170,7 @@ impl Wire {
             state.plan = plan;
             state.blocked || state.finished && !state.finish_told
         };
-        // A channel that does not read does not learn by reading that the other end has finished or been dropped.
+        // With reads off, the channel is woken too: no read tells it that the other end has finished or been dropped.
         if plan.is_some() || must_look {
             context.wake();
         }
@@ -279,7 +279,7 @@ pub(super) enum BacklogOutcome {
 impl WireState {
     /// Returns the next event for the channel.
     fn next_event(&mut self) -> Option<TransportEvent> {
-        // A channel that reads first gets the messages that the other end sent before it was dropped.
+        // While the channel reads, the messages sent before the other end was dropped are delivered first.
         let lost = self.gone && self.plan.is_none();
         if self.blocked && (self.room != Some(0) || lost) {
             self.blocked = false;

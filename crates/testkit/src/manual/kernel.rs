@@ -23,7 +23,7 @@ pub enum ClockMode {
     /// The wait blocks until the test advances the clock.
     #[default]
     Manual,
-    /// The wait moves the clock to its deadline. A deadline at [`Nanos::MAX`] counts as none.
+    /// The wait moves the clock to its deadline. A deadline at [`Nanos::MAX`] counts as no deadline.
     AutoAdvance,
 }
 

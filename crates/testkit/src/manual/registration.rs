@@ -1,6 +1,6 @@
 //! The state of one registration of a manual driver, and its events in a round.
 //!
-//! In a round a registration goes through its stages once, from left to right. The stages give the order of its events
+//! In a round a registration passes its stages once, from left to right. The stages give the order of its events
 //! and make the round finite.
 //!
 //! ```text

@@ -15,7 +15,7 @@ use crate::soak_setup::SoakSetup;
 
 const BLOCK: usize = 8 * 1024;
 
-/// Writes beyond the hard cap fail, and the others arrive.
+/// Writes beyond the hard cap fail, and all other writes arrive.
 pub(crate) fn write_beyond_the_cap(setup: &SoakSetup, rng: &mut SeededRng) {
     let marks = WaterMarks::new(BLOCK, 2 * BLOCK).and_then(|marks| marks.with_hard_cap(CAP));
     let water_marks = marks.expect("valid water marks");

@@ -83,7 +83,7 @@ impl InboundHandler for DatagramTap {
     }
 }
 
-/// Sends datagrams until ten are answered. No answer comes twice or without a question.
+/// Sends datagrams until ten are answered. No answer arrives twice or without a question.
 pub(crate) fn ask_by_datagrams(setup: &SoakSetup, rng: &mut SeededRng) {
     /// Time to wait for an answer before the next question.
     const ANSWER_WAIT: Duration = Duration::from_millis(200);

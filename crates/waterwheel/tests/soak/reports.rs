@@ -1,4 +1,4 @@
-//! Reports of the loops: those that scenarios cause are counted, any other fails the test.
+//! Reports of the loops: reports that scenarios cause are counted, any other report fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

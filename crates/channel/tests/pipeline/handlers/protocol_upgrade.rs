@@ -119,7 +119,7 @@ fn c05_an_upgrade_works_byte_by_byte() {
 
 #[test]
 fn c05_edits_while_data_flows_lose_nothing() {
-    // Each message adds a handler in front of the one that reads it, and removes the one added last.
+    // Each message adds a handler before the handler that reads it, and removes the handler added last.
     let mut fixture = started_fixture(|edit, log| {
         let more = log.clone();
         let mut last = None;

@@ -284,7 +284,7 @@ fn c07_a_handler_that_saw_submitted_writes_fill_the_channel_is_notified_when_it_
         edit.add_last("app", app)?;
         Ok(())
     });
-    // Neither write alone exceeds the mark. The one on the loop is written before the other one arrives.
+    // Neither write alone exceeds the mark. The write on the loop is sent before the other write arrives.
     fixture.set_room(0);
     fixture.on_loop(|channel| channel.send(bytes(40 * 1024)));
     drop(fixture.channel().write_and_flush(bytes(30 * 1024)));

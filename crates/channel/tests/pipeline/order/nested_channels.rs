@@ -24,7 +24,7 @@ impl Depth {
     }
 }
 
-/// Builds a chain of channels, each of which passes its writes to the next one. Returns the first and the
+/// Builds a chain of channels; each channel passes its writes to the next one. Returns the first and the
 /// last.
 fn chain(fixture: &mut PipelineFixture, length: usize, depth: &Rc<Depth>) -> (Channel, Channel) {
     let last = fixture.another("last", |_| Ok(())).expect("the channel can be built");

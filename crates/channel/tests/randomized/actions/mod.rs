@@ -10,7 +10,7 @@
 //! 3. every future is done, and every completion was completed;
 //! 4. every handler and message was dropped.
 //!
-//! `pipeline_model` is the counterpart: it knows which events must come in which order, and therefore has
+//! `pipeline_model` is the counterpart: it knows the order in which events must arrive, and therefore has
 //! fewer actions. A failure names its seed; `run` with that seed alone repeats it.
 
 mod actors;

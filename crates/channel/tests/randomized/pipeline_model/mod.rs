@@ -38,7 +38,7 @@ proptest! {
     }
 }
 
-/// Checks that every inbound number came through once and in order; out of order only where a handler was
+/// Checks that every inbound number arrived once and in order; out of order only where a handler was
 /// removed while it held a number.
 fn check_inbound(
     program: &Program,
@@ -63,7 +63,7 @@ fn check_inbound(
 }
 
 /// Checks that every written number was sent once and its write succeeded, or was refused and its write
-/// failed, and that nothing is pending. Completions given with the write came in the order of sending.
+/// failed, and that nothing is pending. Completions given with the write were called in the order of sending.
 fn check_outbound(outcome: &Outcome) -> Result<(), TestCaseError> {
     let told: BTreeMap<u32, &Answer> =
         outcome.told.iter().map(|answer| (answer.number, answer)).collect();

@@ -96,7 +96,7 @@ pub fn l06_automatic_rebuilds_can_be_turned_off(fixture: &dyn Fixture) {
     }
 }
 
-/// Checks that a registration that a rebuild loses gets the cause, and that the others lose no event.
+/// Checks that a registration that a rebuild loses gets the cause, and that the other registrations lose no event.
 pub fn l06_a_registration_that_cannot_be_moved_gets_the_cause(fixture: &dyn Fixture) {
     let (mut bench, lost, kept) = (bench(fixture), ProbeLog::default(), ProbeLog::default());
     let (_lost, source) = register(&mut bench, fixture, &lost, nothing);
