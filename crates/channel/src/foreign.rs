@@ -18,7 +18,7 @@ use crate::event_loop::local_loop::LocalLoop;
 use crate::event_loop::loop_pool::LoopLease;
 use crate::event_loop::registrations::Registrant;
 
-/// A descriptor to be registered with a loop. The driver's crate creates it.
+/// A descriptor to register with a loop. The driver's crate creates `Foreign` values.
 pub struct Foreign<T> {
     source: Arc<T>,
     io: Io,
@@ -39,7 +39,7 @@ pub trait ForeignHandler<T>: 'static {
     /// panic unregisters the descriptor with that cause.
     ///
     /// # Errors
-    /// Any error that makes it impossible to go on.
+    /// Any error that makes it impossible to continue.
     fn on_ready(
         &mut self,
         source: &T,

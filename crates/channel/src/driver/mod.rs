@@ -98,7 +98,7 @@
 //!   last of its round, one for each error; the socket stays usable. A datagram socket reports no `Eof`.
 //!
 //! *Descriptors and credentials*
-//! - A read or a datagram that came with file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is reported as
+//! - A read or a datagram that carries file descriptors or credentials (SCM_RIGHTS, SCM_CREDENTIALS) is reported as
 //!   an `AncillaryMessage` instead of a `Read` or `Datagram`, if an option enables this. Without the
 //!   option the ancillary data is dropped.
 //! - Every descriptor received is either in a reported `AncillaryMessage` or closed: none is leaked.

@@ -30,7 +30,7 @@ pub trait Registrant: 'static {
     /// panic detaches the registrant with that cause.
     ///
     /// # Errors
-    /// Any error that makes it impossible to go on.
+    /// Any error that makes it impossible to continue.
     fn on_event(&mut self, here: &LocalLoop, event: IoEvent) -> Result<(), Error>;
 
     /// Handles the end of the registration; this is the last call. `cause` is `None` after [`LocalLoop::detach`].
@@ -56,7 +56,7 @@ pub(crate) trait EventReceiver: 'static {
     fn detaches_itself(&self) -> bool;
 }
 
-/// The cell is never borrowed twice: events and the final `on_detached` come from the loop, one after the other.
+/// The cell is never borrowed twice: the loop delivers events and the final `on_detached` one after the other.
 impl<R: Registrant> EventReceiver for RefCell<R> {
     fn on_event(self: Rc<Self>, here: &LocalLoop, event: IoEvent) -> Result<(), Error> {
         let (token, (event, complete)) = (event.token(), event.split());

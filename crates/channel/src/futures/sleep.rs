@@ -61,7 +61,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// A future that completes when its time has come. Created by [`sleep`].
+/// A future that completes when its deadline is reached. Created by [`sleep`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
@@ -210,7 +210,7 @@ impl Sleepers {
         drop(waker);
     }
 
-    /// Wakes a sleep whose time has come.
+    /// Wakes a sleep whose deadline is reached.
     pub(crate) fn wake(&self, sleeper: Token) {
         let waker = self.wakers.borrow_mut().remove(sleeper);
         if let Some(waker) = waker {

@@ -141,7 +141,7 @@ impl SpawnedFutures {
         }
     }
 
-    /// Drops a future that was spawned after the loop had ended, then those that its destructor spawns, one after
+    /// Drops a future that was spawned after the loop had ended, then the futures that its destructor spawns, one after
     /// the other and at most [`MAX_LATE_DROPS`].
     fn drop_late(&self, origin: Origin, task: BoxedFuture) {
         self.late_futures.borrow_mut().push_back((origin, task));
@@ -161,12 +161,12 @@ impl SpawnedFutures {
         }
     }
 
-    /// Queues a future to be polled.
+    /// Queues a future for polling.
     pub(crate) fn queue_poll(&self, token: Token) {
         self.ready.push(token);
     }
 
-    /// Returns the number of futures to be polled.
+    /// Returns the number of futures that are queued for polling.
     #[inline]
     pub(crate) fn ready_count(&self) -> usize {
         self.ready.len()

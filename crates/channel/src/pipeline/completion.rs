@@ -80,7 +80,7 @@ impl Completion {
         matches!(self.0, CompletionKind::Ignored)
     }
 
-    /// True for a promise whose future was dropped: nobody will see the result.
+    /// True for a promise whose future was dropped: no code will see the result.
     pub(crate) fn is_detached(&self) -> bool {
         matches!(
             &self.0,

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | what a user writes | `handler`, `context`, `message`, `completion` |
 //! | handlers with message types, decoders and encoders | `typed` |
-//! | how an event goes from handler to handler | `dispatch` |
+//! | how an event passes from handler to handler | `dispatch` |
 //! | where handlers are kept, and how a pipeline is changed | `slots` |
 //! | handlers that run on another executor | `offload` |
 

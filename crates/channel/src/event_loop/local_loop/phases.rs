@@ -31,7 +31,7 @@ impl LocalLoop {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         let parts = &self.parts;
-        // Mostly there is no work: one branch covers all lists.
+        // Usually there is no work: one branch covers all lists.
         let waiting = parts.futures.ready_count()
             | parts.tail_tasks.len()
             | parts.registrations.ended_count();

@@ -178,7 +178,7 @@ events! {
 }
 
 /// True if the operation was cancelled, so that no further handler sees it. Writes are exempt: the outbound buffer
-/// skips a cancelled write when its turn comes.
+/// skips a cancelled write when it reaches that write.
 #[inline(always)]
 fn is_cancelled(operation: Events, done: &Completion) -> bool {
     operation != Events::WRITE && done.is_cancelled()

@@ -280,7 +280,7 @@ impl OffloadLink {
         }
     }
 
-    /// Fails the completion of an operation, and reports the error if nobody receives it.
+    /// Fails the completion of an operation, and reports the error if no completion receives it.
     pub(super) fn fail_operation(&self, error: Error, done: RemoteCompletion) {
         if done.is_none() || done.is_detached() {
             self.report(&format!("`{}`", self.name()), &error);

@@ -172,7 +172,7 @@ impl ChannelCore {
         *link.exit() = None;
         let handler = self.pipeline.slots.borrow_mut().at_mut(at).handler.take();
         self.discard_slot(at, handler);
-        // Destructors may have sent further commands, which nobody runs.
+        // Destructors may have sent further commands, which no task runs.
         link.drop_commands();
         if let HandlerExit::Failed(error) | HandlerExit::Panicked(error) = exit {
             // Send the messages that the handler flushed before: the flush may have been in the same batch.

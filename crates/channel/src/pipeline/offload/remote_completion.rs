@@ -60,7 +60,7 @@ impl RemoteCompletion {
         matches!(self.0, RemoteCompletionKind::Ignored)
     }
 
-    /// True for a promise whose future was dropped: nobody will see the result.
+    /// True for a promise whose future was dropped: no code will see the result.
     pub(super) fn is_detached(&self) -> bool {
         matches!(
             &self.0,

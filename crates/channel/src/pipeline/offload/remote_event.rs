@@ -103,8 +103,8 @@ impl RemoteEvent {
         }
     }
 
-    /// True if the operation was cancelled. Writes are exempt: the outbound buffer skips a cancelled write when its
-    /// turn comes.
+    /// True if the operation was cancelled. Writes are exempt: the outbound buffer skips a cancelled write when it
+    /// reaches that write.
     fn is_cancelled(&self) -> bool {
         match self {
             RemoteEvent::Bind(_, done)

@@ -61,7 +61,7 @@ fn check_inbound<'a>(
     transport: TransportTypes,
     handlers: impl Iterator<Item = (&'a dyn fmt::Display, Signature)>,
 ) -> Result<(), TypeMismatch> {
-    // After a handler that does not declare what it accepts, nothing is known.
+    // After a handler that does not declare its accepted types, nothing is known.
     let mut handlers = handlers
         .map_while(|(name, signature)| match signature.inbound.accepts {
             Types::Unknown => None,
