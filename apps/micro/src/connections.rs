@@ -53,8 +53,8 @@ pub(crate) fn connections(count: u64) -> MicroResult {
             peer.write_all(b"request")?;
             peers.push(peer);
         }
-        turn(); // RegisterAccepted.
-        turn(); // Answers.
+        turn(); // Accepts and registers.
+        turn(); // Echoes.
         for mut peer in peers {
             peer.read_exact(&mut [0; 7])?;
         }

@@ -95,7 +95,7 @@ impl GeneratorTransport {
 
 impl Transport for GeneratorTransport {
     fn name(&self) -> &'static str {
-        "endless"
+        "generator"
     }
 
     fn reads(&self) -> Types {

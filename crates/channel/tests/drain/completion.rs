@@ -98,7 +98,7 @@ fn l11_a_drain_waits_for_a_message_of_size_zero() {
 }
 
 #[test]
-fn l11_a_message_of_size_zero_submitted_before_the_drain_is_sent() {
+fn l11_a_message_of_size_zero_submitted_right_after_drain_is_sent() {
     let made = Embedded::new(|_| Ok(()));
     let mut channel = made.unwrap();
     let drained = channel.channel().event_loop().drain(ten_seconds());
