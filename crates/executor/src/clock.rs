@@ -1,7 +1,7 @@
 //! The only clock of the workspace, real or virtual.
 //!
 //! No other code asks the operating system for the time (clippy enforces it). A loop reads its clock at a few
-//! named points of a turn (`docs/LOOP.md`). Manually driven executors and drivers may use a [`VirtualClock`],
+//! named points of a turn (`docs/LOOP.md`). An executor or a driver may use a [`VirtualClock`] instead,
 //! which moves only when a test moves it.
 
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ impl Clock {
 
 /// A clock for tests: it stands still until [`advance`](Self::advance) moves it.
 ///
-/// Moving it wakes everything that sleeps until then by this clock: threads of executors, and pooled executors.
+/// Moving the clock wakes all sleepers whose deadline it reaches: threads of executors, and pooled executors.
 /// Any number of threads may move it.
 ///
 /// ```
@@ -132,8 +132,8 @@ impl VirtualClock {
         self.wake_due();
     }
 
-    /// Calls `unpark` once when the clock shows `at`, on the thread that moves it there, or at once if it shows
-    /// that already. Dropping the [`ClockAlarm`] before then cancels the call.
+    /// Calls `unpark` once when the clock reaches `at`, on the thread that moves the clock; at once if the clock
+    /// has reached `at` already. Dropping the [`ClockAlarm`] before then cancels the call.
     ///
     /// Used by code that sleeps by a clock and is not an executor of this crate, such as a driver.
     pub fn wake_at(&self, at: Nanos, unpark: Arc<dyn Unpark>) -> ClockAlarm {
@@ -177,7 +177,7 @@ pub struct ClockAlarm {
 impl Drop for ClockAlarm {
     fn drop(&mut self) {
         let unpark = self.clock.lock_alarms().waiting.remove(&self.key);
-        drop(unpark); // Outside of the lock.
+        drop(unpark); // Dropped outside of the lock.
     }
 }
 

@@ -48,7 +48,7 @@ pub enum ErrorKind {
         /// Where the promise was created.
         created: &'static Location<'static>,
     },
-    /// A blocking wait here could never end.
+    /// A blocking wait on this thread would deadlock.
     #[error(transparent)]
     WouldDeadlock(#[from] WouldDeadlock),
     /// The loop of an executor died: it panicked, or its thread supplier dropped it.
@@ -62,7 +62,7 @@ pub enum ErrorKind {
     /// A task was not accepted.
     #[error("task rejected: {0}")]
     Rejected(#[from] RejectReason),
-    /// A combined future was asked for the first of no futures.
+    /// The first of several futures was requested from an empty list.
     #[error("the first of an empty set of futures was asked for")]
     NothingToWaitFor,
     /// The object of the operation, such as a connection, is closed.

@@ -166,7 +166,7 @@ fn e10_an_idle_loop_takes_no_turn_in_three_seconds() {
     assert_eq!(executor.stats(), before);
 }
 
-/// A thread supplier of which three calls out of four fail, in three different ways.
+/// A thread supplier that fails three calls out of four, in three different ways.
 fn unreliable_supplier(
     started: &Counter,
 ) -> FnSupplier<impl Fn(LoopBody) -> io::Result<Handle> + use<>> {

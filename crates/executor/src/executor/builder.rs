@@ -77,7 +77,7 @@ pub enum BuildError {
         /// The executor's name.
         executor: String,
     },
-    /// The group does not grow, or not any more.
+    /// The group was not built to grow, or has stopped growing.
     #[error("the group takes no more children")]
     GroupClosed,
     /// A group of zero threads.
@@ -216,8 +216,8 @@ impl EventExecutorBuilder {
     }
 
     /// Builds an executor without I/O and without a thread of its own: each of its turns is a job for its
-    /// thread supplier, which should be a shared pool such as a [`ThreadPool`](crate::ThreadPool). While it has
-    /// nothing to do it holds no thread. It has no loop-local values.
+    /// thread supplier, which should be a shared pool such as a [`ThreadPool`](crate::ThreadPool). An idle executor
+    /// holds no thread. A pooled executor has no loop-local values.
     ///
     /// A supplier that drops or refuses a turn ends the executor as if its loop had died.
     ///
@@ -239,7 +239,7 @@ impl EventExecutorBuilder {
         Ok(ManualExecutor::new_driven(manual_loop, park))
     }
 
-    /// Builds an executor around a loop of the caller's own whose turns the calling thread makes: for manually
+    /// Builds an executor around the caller's own loop, which the calling thread drives turn by turn: for manually
     /// driven event loops. The thread supplier is not used.
     ///
     /// # Errors
@@ -252,9 +252,9 @@ impl EventExecutorBuilder {
         Ok(ManualLoop::new_driven(self.build_loop::<X>(unpark, seed)?))
     }
 
-    /// Builds an executor around a loop of the caller's own: for event loops.
+    /// Builds an executor around the caller's own loop: for event loops.
     ///
-    /// `unpark` ends what the loop's [`LoopWork`](crate::engine::LoopWork) blocks in; `seed` makes that work on
+    /// `unpark` ends the blocking call of the loop's [`LoopWork`](crate::engine::LoopWork); `seed` makes that work on
     /// the loop's thread.
     ///
     /// # Errors

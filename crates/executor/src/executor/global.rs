@@ -147,7 +147,7 @@ impl GlobalExecutor {
         promise(ExecutorId::GLOBAL)
     }
 
-    /// True while its thread is running.
+    /// True while the thread of the global executor is running.
     #[must_use]
     pub fn is_running(&self) -> bool {
         let executor = self.lock().clone();
@@ -156,7 +156,7 @@ impl GlobalExecutor {
         })
     }
 
-    /// Submits to the current incarnation, and to its successor if that one has just ended.
+    /// Submits to the current incarnation, or to its successor if the current one has just ended.
     fn submit_to_current<F, R>(
         &self,
         mut task: F,
@@ -186,7 +186,7 @@ impl GlobalExecutor {
                 let successor = build(predecessor);
                 let before = incarnation.replace(successor.clone());
                 drop(incarnation);
-                drop(before); // Its lease ends it: outside of our lock.
+                drop(before); // Outside of the lock: dropping the last handle shuts an executor down.
                 successor
             }
         }

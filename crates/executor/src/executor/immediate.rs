@@ -59,7 +59,7 @@ pub(crate) fn notify(notify: AnyPromise) {
     Trampoline::run(&TASKS, Box::new(move || notify.notify()));
 }
 
-/// True while a task runs in place on this thread: what it submits waits until it returns.
+/// True while a task runs in place on this thread: further submissions wait until that task returns.
 pub(crate) fn is_running_here() -> bool {
     TASKS.try_with(Trampoline::is_running).unwrap_or(false)
 }

@@ -39,7 +39,7 @@ const PASSES_PER_INSTANT: u32 = 1000;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// Dropping it shuts down at once: accepted tasks still run, in the destructor.
+/// Dropping the executor shuts it down at once: accepted tasks still run, in the destructor.
 pub struct ManualExecutor {
     manual_loop: ManualLoop<NoExtension>,
     park: TokenPark,
@@ -77,7 +77,7 @@ impl ManualExecutor {
 
     /// Runs the tasks that are queued and the timers that are due now. Returns how many ran. Never blocks.
     ///
-    /// Tasks that these submit wait for the next call, so a task that submits itself again cannot keep this
+    /// Tasks submitted meanwhile wait for the next call, so a task that submits itself again cannot keep this call
     /// from returning.
     pub fn run_now(&mut self) -> usize {
         let _entered = self.manual_loop.enter();
@@ -87,9 +87,9 @@ impl ManualExecutor {
         })
     }
 
-    /// Runs tasks as they come, for this long. Returns how many ran.
+    /// Runs tasks as they arrive, for the given time. Returns how many ran.
     ///
-    /// With the real clock the thread sleeps in between. A virtual clock is moved forward by this much, from
+    /// With the real clock the thread sleeps in between. A virtual clock is moved forward by `time`, from
     /// one deadline to the next: everything that is due at an instant runs before time moves on, except for
     /// tasks that keep submitting themselves, which get a thousand passes.
     pub fn run_for(&mut self, time: Duration) -> usize {
@@ -119,11 +119,11 @@ impl ManualExecutor {
         }
     }
 
-    /// Runs tasks as they come until the future is ready, and returns its output. A virtual clock jumps to the
+    /// Runs tasks as they arrive until the future is ready, and returns its output. A virtual clock jumps to the
     /// next deadline when there is nothing else to do.
     ///
     /// # Errors
-    /// [`WouldDeadlock`] on a thread that runs a loop, which would stop meanwhile.
+    /// [`WouldDeadlock`] on a thread that runs a loop: that loop would stop meanwhile.
     pub fn block_on<F: Future>(&mut self, future: F) -> Result<F::Output, WouldDeadlock> {
         if let Some(here) = current::get() {
             return Err(WouldDeadlock { executor: here.name.to_string() });
@@ -169,7 +169,7 @@ impl ManualExecutor {
         run
     }
 
-    /// Makes one pass; with a virtual clock as many as there is something to do at this instant.
+    /// Makes one pass; with a virtual clock, more passes while there is something to do at this instant.
     fn run_instant(&mut self) {
         self.run_pass();
         if matches!(self.manual_loop.core.shared.clock, Clock::Virtual(_)) {
@@ -219,7 +219,7 @@ impl fmt::Debug for ManualExecutor {
     }
 }
 
-/// Wakes the thread in `block_on`, and records that it did.
+/// The waker of `block_on`: wakes its thread, and records the wake-up.
 struct BlockOnWaker {
     woken: AtomicBool,
     shared: Arc<SharedHalf<NoExtension>>,

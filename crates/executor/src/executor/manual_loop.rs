@@ -1,6 +1,6 @@
 //! A loop without a thread of its own: the caller makes its turns (L12).
 //!
-//! [`ManualExecutor`](crate::ManualExecutor) is such a loop for tasks alone; a layer above drives its event
+//! [`ManualExecutor`](crate::ManualExecutor) is a manual loop for tasks alone; a layer above drives its event
 //! loops in the same way.
 
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::executor::EventExecutor;
 
 /// The owned half of an executor that the calling thread drives.
 ///
-/// Dropping it before it has terminated shuts down at once: accepted commands still run, in the destructor.
+/// Dropping an unterminated loop shuts it down at once: accepted commands still run, in the destructor.
 pub struct ManualLoop<X: Send + 'static> {
     pub(crate) core: LoopCore<X>,
     executor: EventExecutor<X>,
     is_terminated: bool,
-    /// The loop belongs to the thread that made it: what it holds need not be `Send`.
+    /// Makes the loop `!Send`: it stays on the thread that made it, and its contents need not be `Send`.
     not_send: PhantomData<*const ()>,
 }
 

@@ -76,7 +76,7 @@ impl EventExecutor {
         EventExecutorBuilder::new()
     }
 
-    /// Returns the executor whose loop runs on this thread, if it is one without commands of a layer above. On
+    /// Returns the executor whose loop runs on this thread, if it has no commands of a layer above. On
     /// the thread of an event loop, ask for the event loop instead.
     ///
     /// ```
@@ -202,8 +202,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         future
     }
 
-    /// Returns a future for the values of all futures, in their order. The first failure fails it; cancelling
-    /// it cancels them all. Its listeners run on this executor.
+    /// Returns a future for the values of all futures, in their order. The first failure fails the returned
+    /// future; cancelling it cancels all of them. Its listeners run on this executor.
     #[track_caller]
     pub fn all<T: Send + 'static>(
         &self,
@@ -212,8 +212,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         all(self.id(), futures)
     }
 
-    /// Returns a future for the outcome of the future that completes first. Without futures it fails at once;
-    /// cancelling it cancels them all. Its listeners run on this executor.
+    /// Returns a future for the outcome of the future that completes first; it fails at once if `futures` is
+    /// empty. Cancelling the returned future cancels all of them. Its listeners run on this executor.
     #[track_caller]
     pub fn first<T: Send + 'static>(
         &self,
@@ -317,7 +317,7 @@ impl<X: Send + 'static> EventExecutor<X> {
     /// Removes a hook that has not run: at once on the loop, by a queued command on other threads.
     pub fn remove_shutdown_hook(&self, id: HookId) {
         if self.state() == ExecutorState::NotStarted {
-            return; // The hook, if it had ever been added, would have started the thread.
+            return; // No hook was ever added: adding a hook starts the thread.
         }
         let here = current::with_local::<LocalHalf<X>, _>(self.id(), |local| {
             local.hooks.borrow_mut().remove(id)
@@ -338,7 +338,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.shared.status.thread()
     }
 
-    /// Returns what the loop is running now: the label or source line of the innermost task, listener or
+    /// Returns the label or source line of the code that the loop is running now: the innermost task, listener or
     /// handler.
     #[must_use]
     pub fn running(&self) -> Option<Origin> {

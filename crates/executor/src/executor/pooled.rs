@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Between two turns the loop is a value in [`ParkedLoop`]: the turn that has just ended puts it there, and the
-//! thread that wakes the loop takes it out. A wake-up that comes before the loop was put there leaves a mark,
+//! thread that wakes the loop takes it out. A wake-up that arrives before the loop was put there leaves a mark,
 //! and the loop asks for its next turn instead of sleeping. While a timer is pending, a timer of the global
 //! executor wakes the loop for it, or the loop's virtual clock does.
 
@@ -105,7 +105,7 @@ fn sleep_or_resubmit<X: Send + 'static>(mut core: LoopCore<X>, parked: Arc<Parke
     }
 }
 
-/// Wakes a loop for its next timer. Dropping it cancels the wake-up.
+/// An alarm that wakes a loop for its next timer. Dropping the alarm cancels the wake-up.
 enum TurnAlarm {
     OfGlobalExecutor(PromiseFuture<()>),
     OfClock { _alarm: clock::ClockAlarm },
@@ -166,11 +166,11 @@ per_thread! {
     static SUBMITTING: Cell<bool> = Cell::new(false);
 }
 
-/// One turn of a loop, on its way to a thread.
+/// One turn of a loop, which has no thread yet.
 struct PooledTurn<X: Send + 'static> {
     core: SuspendedCore<X>,
     parked: Arc<ParkedLoop<X>>,
-    /// Wakes the loop for its next timer.
+    /// The alarm that wakes the loop for its next timer.
     alarm: Option<TurnAlarm>,
 }
 

@@ -46,7 +46,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.schedule_from(Origin::here(), delay, task)
     }
 
-    /// Runs a task every `period`, the first time after `initial_delay`. Ticks stay on their grid; missed ones
+    /// Runs a task every `period`, the first time after `initial_delay`. Ticks stay on their grid; missed ticks
     /// catch up. The timer ends when it is cancelled, or when the task panics: then its future fails.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.schedule_at_fixed_rate_with(MissedTicks::CatchUp, initial_delay, period, task)
     }
 
-    /// Runs a task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a choice of what
-    /// happens to missed ticks.
+    /// Runs a task as [`schedule_at_fixed_rate`](Self::schedule_at_fixed_rate) does, with a policy for missed
+    /// ticks.
     ///
     /// # Errors
     /// [`Rejected`] with the closure: as for [`schedule`](Self::schedule), or for a period of zero.
@@ -141,7 +141,7 @@ impl<X: Send + 'static> EventExecutor<X> {
             }),
             Some(limit) => self.schedule_within(limit, due, task, |permit, allocator, mut task| {
                 entry::periodic((id, allocator), origin, timing, move || {
-                    let _ = &permit; // Pending between its runs too.
+                    let _ = &permit; // The closure holds the permit, so the timer is pending between runs too.
                     task();
                 })
             }),
@@ -183,8 +183,8 @@ impl<X: Send + 'static> EventExecutor<X> {
             });
             return Ok(future);
         }
-        // Not counted against the queue bound: it waits for its deadline, not for the loop, and may not even
-        // wake the loop.
+        // A timer does not count against the queue bound: it waits for its deadline, not for the loop, and may not
+        // even wake the loop.
         match shared.admit_system() {
             Ok(permit) => {
                 let (timer, future) = make(Allocator::Global, task);

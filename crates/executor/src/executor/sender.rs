@@ -23,14 +23,14 @@ use crate::watchdog::activity_cell::{ActivityCell, ActivityGuard, RoundGuard, Sa
 use crate::watchdog::call_site::CallSite;
 
 /// Sends commands to a loop. Unlike a handle it does not keep the executor alive, and never starts it: for
-/// wakers, and for what lives on the loop itself.
+/// wakers, and for objects that live on the loop itself.
 pub struct CommandSender<X: Send + 'static> {
     shared: Arc<SharedHalf<X>>,
 }
 
 impl<X: Send + 'static> CommandSender<X> {
-    /// Queues a command, whatever the queue bound. The loop's [`LoopWork`](crate::engine::LoopWork) performs it
-    /// when its turn comes.
+    /// Queues a command; the queue bound does not apply. The loop's [`LoopWork`](crate::engine::LoopWork) performs it
+    /// in the order of acceptance.
     ///
     /// # Errors
     /// [`Rejected`] with the command, if the loop is not running or is shut down.
@@ -38,7 +38,7 @@ impl<X: Send + 'static> CommandSender<X> {
         self.send_as(Urgency::Now, command, |command| command)
     }
 
-    /// Queues the command that `make` makes of `value`, once it is certain to be accepted, so that a rejection
+    /// Reserves a place in the queue, then queues the command that `make` returns for `value`; a rejection
     /// returns the value.
     ///
     /// # Errors
@@ -72,17 +72,17 @@ impl<X: Send + 'static> CommandSender<X> {
         self.shared.send_as(urgency, value, make)
     }
 
-    /// Gives the loop a command at a point in time: a timer without closure, future or allocation. Must be
+    /// Schedules a command for a point in time: a timer without closure, future or allocation. Must be
     /// called on the loop.
     ///
     /// # Errors
-    /// The command, on another thread and after the loop's last pass.
+    /// The command itself, if called on another thread or after the loop's last pass.
     pub fn send_at(&self, deadline: Nanos, command: X) -> Result<TimerKey, X> {
         self.shared.send_at(deadline, command)
     }
 
-    /// Takes back a command given with [`send_at`](Self::send_at), unless it was performed. Must be called on
-    /// the loop.
+    /// Cancels and returns a command scheduled by [`send_at`](Self::send_at), unless it was performed. Must be
+    /// called on the loop.
     pub fn take_back(&self, key: TimerKey) -> Option<X> {
         self.shared.take_back(key)
     }
@@ -167,7 +167,7 @@ impl<X: Send + 'static> CommandSender<X> {
         &self.shared.clock
     }
 
-    /// Returns a handle. It keeps the executor alive only if another handle does.
+    /// Returns a handle, which keeps the executor alive only if another user handle exists.
     #[must_use]
     pub fn executor(&self) -> EventExecutor<X> {
         EventExecutor::of(self.shared.clone())
@@ -189,21 +189,21 @@ pub trait CommandAccess<X: Send + 'static> {
     #[must_use]
     fn sender(&self) -> CommandSender<X>;
 
-    /// Queues a command of the layer above, whatever the queue bound. The loop's
-    /// [`LoopWork`](crate::engine::LoopWork) performs it when its turn comes.
+    /// Queues a command of the layer above; the queue bound does not apply. The loop's
+    /// [`LoopWork`](crate::engine::LoopWork) performs it in the order of acceptance.
     ///
     /// # Errors
     /// [`Rejected`] with the command, if the executor is shut down or its thread cannot be started.
     fn send(&self, command: X) -> Result<(), Rejected<X>>;
 
-    /// Queues a command that adds to what [`ExecutorAttachment::load`] counts. Choosers count its load once at
+    /// Queues a command that adds to the load counted by [`ExecutorAttachment::load`]. Choosers count its load once at
     /// any moment: as a queued command, then as lasting load.
     ///
     /// # Errors
     /// The errors of [`send`](Self::send).
     fn send_lasting(&self, command: X) -> Result<(), Rejected<X>>;
 
-    /// Queues the command that `make` makes of `value`, once it is certain to be accepted, so that a rejection
+    /// Reserves a place in the queue, then queues the command that `make` returns for `value`; a rejection
     /// returns the value. A panic of `make` unwinds to the caller and leaves nothing queued; a shutdown waits
     /// until `make` returns.
     ///
@@ -211,18 +211,18 @@ pub trait CommandAccess<X: Send + 'static> {
     /// [`Rejected`] with the value, as for [`send`](Self::send).
     fn send_with<V>(&self, value: V, make: impl FnOnce(V) -> X) -> Result<(), Rejected<V>>;
 
-    /// Gives the loop a command of the layer above after a delay: a timer without closure, future or
+    /// Schedules a command of the layer above after a delay: a timer without closure, future or
     /// allocation. Must be called on the loop.
     ///
     /// # Errors
-    /// The command, on another thread and after the loop's last pass.
+    /// The command itself, if called on another thread or after the loop's last pass.
     fn send_after(&self, delay: Duration, command: X) -> Result<TimerKey, X>;
 
-    /// Takes back a command given with [`send_after`](Self::send_after), unless it was performed. Must be
+    /// Cancels and returns a command scheduled by [`send_after`](Self::send_after), unless it was performed. Must be
     /// called on the loop.
     fn take_back(&self, key: TimerKey) -> Option<X>;
 
-    /// Returns what the layer above attached when it built this executor.
+    /// Returns the value that the layer above attached when it built this executor.
     #[must_use]
     fn attachment(&self) -> Option<&Arc<dyn ExecutorAttachment>>;
 }

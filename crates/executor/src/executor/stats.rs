@@ -24,12 +24,12 @@ pub struct ExecutorStats {
     pub queue_depth: usize,
     /// How many pieces of work have held the loop longer than its [watchdog](crate::Watchdog) allows.
     pub slow_works: u64,
-    /// How long the slowest of them has held the loop, as last reported.
+    /// How long the slowest piece of work has held the loop, as last reported.
     pub longest_hold: Duration,
 }
 
-/// Written by the loop's thread alone with plain loads and stores, read by any thread. On a cache line of its
-/// own, apart from what producers write.
+/// The counters of a loop, which only its thread writes, with plain loads and stores; any thread reads them. Kept on
+/// a cache line of their own, apart from the words that producers write.
 #[derive(Debug, Default)]
 pub(crate) struct Counters(CachePadded<CounterCells>);
 

@@ -21,7 +21,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         self.execute_from(Origin::here(), Urgency::Now, task)
     }
 
-    /// Queues a task without waking the loop: it runs when the loop is next awake.
+    /// Queues a task without waking the loop: the task runs when the loop is next awake.
     ///
     /// # Errors
     /// The errors of [`execute`](Self::execute).
@@ -51,7 +51,7 @@ impl<X: Send + 'static> EventExecutor<X> {
         task: F,
     ) -> Result<(), Rejected<F>> {
         if self.state() == ExecutorState::NotStarted {
-            urgency = Urgency::Now; // The thread that this starts may be asleep before the task is queued.
+            urgency = Urgency::Now; // The thread started by this submission may sleep before the task is queued.
         }
         match self.shared().admit() {
             Ok(permit) => {
@@ -66,8 +66,8 @@ impl<X: Send + 'static> EventExecutor<X> {
         }
     }
 
-    /// Queues the task that `make` makes of `value`, once it is certain to be accepted: for layers above, whose
-    /// rejections return what their users gave. A panic of `make` unwinds to the caller and leaves nothing
+    /// Reserves a place in the queue, then queues the task that `make` returns for `value`: for layers above, whose
+    /// rejections return the user's value. A panic of `make` unwinds to the caller and leaves nothing
     /// queued; a shutdown waits until `make` returns.
     ///
     /// # Errors

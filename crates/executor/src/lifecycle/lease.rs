@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Shared by all user handles of an executor, or of a group. Dropping the last one calls `on_last_drop`.
+/// A lease shared by all user handles of an executor or of a group. Dropping the last handle calls `on_last_drop`.
 pub(crate) struct HandleLease {
     on_last_drop: Box<dyn Fn() + Send + Sync>,
     is_disarmed: AtomicBool,

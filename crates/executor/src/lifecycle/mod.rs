@@ -28,7 +28,7 @@ use crate::sync::{AtomicU8, Ordering};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum ExecutorState {
-    /// Built, without a thread: the first submission starts it.
+    /// The executor is built and has no thread: the first submission starts it.
     NotStarted,
     /// The loop runs.
     Started,
@@ -101,7 +101,7 @@ impl Lifecycle {
         Self { word: AtomicU8::new(ExecutorState::NotStarted as u8) }
     }
 
-    /// True in this state and in every later one.
+    /// True once this state or a later one is reached.
     #[inline]
     pub(crate) fn has_reached(&self, state: ExecutorState) -> bool {
         self.word.load(Ordering::Acquire) >= state as u8

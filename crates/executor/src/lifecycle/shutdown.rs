@@ -20,7 +20,7 @@ pub struct InvalidShutdown {
     pub timeout: Duration,
 }
 
-/// The parameters of a shutdown. Those of the first call stay.
+/// The parameters of a shutdown. The first call sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShutdownPlan {
     pub(crate) quiet: Duration,
@@ -35,7 +35,7 @@ pub(crate) enum ShutdownStep {
     End,
     /// Run the queued work.
     Work,
-    /// Sleep until a task comes or this time is reached, then ask again.
+    /// Sleep until a task arrives or this time is reached, then ask again.
     QuietUntil(Nanos),
 }
 
@@ -51,7 +51,7 @@ impl ShutdownPlan {
         Ok(Self { quiet, timeout, begun })
     }
 
-    /// Returns the time at which the shutdown ends at the latest.
+    /// Returns the time by which the shutdown ends.
     pub(crate) fn end(&self) -> Nanos {
         self.begun.plus(self.timeout)
     }
@@ -60,7 +60,7 @@ impl ShutdownPlan {
         now >= self.end()
     }
 
-    /// Decides what the loop does next. `last_activity` is when the last user task or hook ended, if one ran
+    /// Decides the next step. `last_activity` is the time at which the last user task or hook ended, if one ran
     /// since the shutdown began.
     pub(crate) fn next_step(
         &self,

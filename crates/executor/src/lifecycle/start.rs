@@ -35,11 +35,11 @@ pub(crate) struct Starter<S> {
 pub(crate) enum StartError<S> {
     /// Nothing was started; a later submission may try again.
     Refused(io::Error),
-    /// The supplier dropped the loop after it had been published as started: the receiver of this must end it.
+    /// The supplier dropped the loop after it had been published as started: the receiver of this error must end it.
     Abandoned(S),
 }
 
-/// A lock that keeps starts out while it is held.
+/// The lock on the gate of a loop, which cannot start while another thread holds it.
 pub(crate) type StartGate<'a> = MutexGuard<'a, bool>;
 
 per_thread! {
@@ -95,8 +95,8 @@ impl<S> Starter<S> {
         }
         **gate = true;
         let _ = life.apply(LifecycleEvent::Start);
-        // Given back between the look and the publication: the thread that gave it back saw NotStarted and left
-        // it to us.
+        // The seed may have been given back between the check and the publication: that thread saw NotStarted and
+        // left the seed to us.
         match self.take_seed() {
             None => Ok(()),
             Some(seed) => Err(StartError::Abandoned(seed)),
@@ -111,8 +111,8 @@ impl<S> Starter<S> {
         *lock(&self.gate)
     }
 
-    /// Takes back a seed that was not run. Returns the seed if it had been published as started: the caller
-    /// must then end it.
+    /// Takes back a seed that was not run. Returns the seed if the loop had been published as started: the caller
+    /// must then end the loop.
     pub(crate) fn give_back(&self, life: &Lifecycle, seed: S) -> Option<S> {
         *lock(&self.seed) = Some(seed);
         if life.state() == ExecutorState::NotStarted {

@@ -7,7 +7,7 @@ use crate::raw::origin::Origin;
 use crate::report::UserCode;
 use crate::watchdog::activity_cell::{ActivityCell, ActivitySnapshot, RunningWork};
 
-/// Checks that what was read belongs together.
+/// Checks that all parts of a snapshot belong to the same piece of work.
 fn check(seen: &RunningWork, first: u64) {
     let [one, two, inner] = ["one", "two", "inner"].map(Origin::labelled);
     let is_first = seen.work_id == first;

@@ -14,7 +14,7 @@ fn e13_slots_given_back_elsewhere_are_collected_once() {
         let mut pool = Pool::new();
         let lent = lend(&mut pool, 2);
         let other = thread::spawn(move || lent.into_iter().for_each(LentSlot::give_back_elsewhere));
-        // Not joined before: only the list says that a slot was given back.
+        // The thread is not joined first: only the list says that a slot was given back.
         while pool.taken() > 0 {
             pool.collect_returned();
             yield_now();

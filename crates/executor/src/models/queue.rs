@@ -1,11 +1,11 @@
 //! The queue between threads, with two slots per block: every second push installs a block.
 //!
-//! The consumer looks a fixed number of times while producers push, and takes the rest when they are done: if
-//! it polled, loom would not terminate.
+//! The consumer pops a fixed number of times while producers push, and takes the rest when they are done: if
+//! it polled without a limit, loom would not terminate.
 //!
-//! Before each push and each look a thread touches a common word, which orders nothing. Loom tries another
+//! Before each push and each pop a thread writes a common word, which orders nothing. Loom tries another
 //! order only where the last access to an object conflicts with the next, and forgets that the consumer has
-//! read the tail as soon as a producer has read it too. Without the word it would explore a single order.
+//! read the tail as soon as a producer has read it too. Without the word, loom would explore a single order.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::raw::queue::{MpscQueue, QueueConsumer};
 /// A value that owns memory, so that taking it twice is detected.
 type Value = Box<(usize, usize)>;
 
-/// The common word.
+/// The word that every thread writes before each step, so that loom explores more than one order.
 #[derive(Clone)]
 struct Pace(Arc<AtomicUsize>);
 
@@ -54,7 +54,7 @@ impl<const PRODUCERS: usize> Taker<PRODUCERS> {
         })
     }
 
-    /// Looks once. Returns whether there was a value.
+    /// Pops once. Returns whether the queue had a value.
     fn look(&mut self) -> bool {
         self.pace.step();
         let Some(value) = self.consumer.pop() else { return false };
@@ -88,8 +88,8 @@ fn e07_two_producers_lose_nothing_and_keep_their_order() {
     });
 }
 
-/// The consumer leaves a block behind, which becomes the spare; the producer uses that, or is ahead and
-/// allocates.
+/// The consumer finishes a block, which becomes the spare; the producer uses the spare, or allocates a block
+/// if it is ahead of the consumer.
 #[test]
 fn e07_blocks_are_handed_over_and_used_again() {
     model(|| {
@@ -104,7 +104,7 @@ fn e07_blocks_are_handed_over_and_used_again() {
     });
 }
 
-/// Two producers meet at the end of a block, and the spare is there for the one that installs.
+/// Two producers reach the end of a block; the one that installs the next block uses the spare.
 #[test]
 fn e07_two_producers_share_the_spare() {
     model_of_three(|| {

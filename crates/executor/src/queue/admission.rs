@@ -7,12 +7,12 @@
 //! ```
 //!
 //! A producer is admitted *before* it pushes. Closing and counting happen in the same word, so there is one
-//! moment at which the queue closes: a producer admitted before it is counted, and the loop pops until the
-//! count is zero; a producer that comes later is refused while it still holds its closure unboxed. This makes
+//! moment at which the queue closes. A producer admitted before that moment is counted, and the loop pops until
+//! the count is zero; a later producer is refused while it still holds its closure unboxed. This makes
 //! "every task runs or is handed back, never both, never neither" exact although the queue cannot remove an
 //! entry.
 //!
-//! The user half is also what the queue bound limits, and both halves together are the queue depth that metrics
+//! The queue bound limits the user half; both halves together are the queue depth that metrics
 //! show.
 
 use crate::sync::{AtomicU64, Ordering};
@@ -88,7 +88,7 @@ impl Admission {
         }
     }
 
-    /// Admits a system command. The queue bound does not apply to these.
+    /// Admits a system command. The queue bound does not apply to system commands.
     pub(crate) fn admit_system(&self) -> Result<AdmissionPermit<'_>, AdmissionRefusal> {
         let before = self.word.fetch_add(SYSTEM, Ordering::AcqRel);
         if before & CLOSED == 0 && QueueDepth::of(before).system < MAX_SYSTEM {

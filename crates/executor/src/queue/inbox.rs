@@ -22,8 +22,8 @@ use crate::sync::{AtomicU64, Ordering, fence, yield_now};
 use crate::wake::park::Unpark;
 use crate::wake::wake_word::{SleepOutcome, Urgency, WakeWord};
 
-/// How many commands may pile up without a wake-up: for example far timers, set and cancelled by the thousand
-/// while the loop sleeps towards another one. Then the loop is woken, once for this many.
+/// How many commands may be queued without a wake-up: for example thousands of far timers, set and cancelled
+/// while the loop sleeps until another timer. Then the loop is woken, once per this many commands.
 const MAX_UNSEEN: usize = 1024;
 
 /// The queue of a loop, with its admission word and its wake word. See the module's documentation.
@@ -140,9 +140,9 @@ impl<C> Inbox<C> {
         self.queue.is_empty()
     }
 
-    /// Returns the next accepted command of a closed inbox, `None` when there are none left. `pop` takes what
-    /// is queued. A producer that was admitted and has not pushed yet is waited for: it makes its command, and
-    /// pushes it or returns its admission.
+    /// Returns the next accepted command of a closed inbox; `None` when none is left. `pop` takes a queued
+    /// command. Waits for each producer that was admitted and has not pushed yet: the producer pushes its command,
+    /// or returns its admission.
     pub(crate) fn next_accepted(&self, mut pop: impl FnMut() -> Option<C>) -> Option<C> {
         loop {
             if let Some(command) = pop() {
@@ -175,7 +175,7 @@ impl<C> Inbox<C> {
         self.wake.set_awake();
     }
 
-    /// Sleeps by the wake word's protocol; asks `has_more_work` after the queue.
+    /// Sleeps by the wake word's protocol; the re-check asks the queue, then `has_more_work`.
     #[inline]
     pub(crate) fn sleep<R>(
         &self,

@@ -127,7 +127,7 @@ impl RejectionPolicy for Reject {
     }
 }
 
-/// A policy that tries again a number of times with a pause before each attempt. Off the loop only.
+/// A policy that retries a number of times, with a pause before each attempt. On the loop's thread it rejects at once.
 #[derive(Clone, Copy, Debug)]
 pub struct BackOff {
     retries: u32,

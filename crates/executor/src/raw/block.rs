@@ -32,7 +32,7 @@ use crate::sync::{AtomicU64, Ordering};
 const STRONG: u64 = 1;
 /// One weak handle: it keeps the memory.
 const WEAK: u64 = 1 << 32;
-/// The count of a single handle.
+/// The counts of an object that has a single handle, a strong one.
 const ONLY: u64 = STRONG + WEAK;
 /// The limit on handles. Only leaked handles can reach it, before the count could overflow.
 const MAX_HANDLES: u64 = 1 << 31;
@@ -45,13 +45,13 @@ pub(crate) struct CountedBlock<H, T, D: ?Sized + 'static> {
     tail: T,
 }
 
-/// The begin of every block.
+/// The first part of every block.
 struct Header<D: ?Sized + 'static> {
     counts: AtomicU64,
     table: &'static BlockTable<D>,
 }
 
-/// The functions and facts that only the block's own type knows.
+/// The functions, layout and allocator of a block's own type.
 struct BlockTable<D: ?Sized + 'static> {
     as_dyn: unsafe fn(NonNull<Header<D>>) -> NonNull<D>,
     /// Drops head and tail, not the memory.
@@ -190,7 +190,7 @@ impl<H, D: ?Sized + 'static> Deref for Ref<H, D> {
     }
 }
 
-/// The head does not move with its handle.
+/// Moving a handle does not move the head.
 impl<H, D: ?Sized> Unpin for Ref<H, D> {}
 
 impl<H: fmt::Debug, D: ?Sized + 'static> fmt::Debug for Ref<H, D> {
@@ -280,7 +280,7 @@ impl<D: ?Sized + 'static> Drop for AnyRef<D> {
             return unsafe { drop_contents(self.block) };
         }
         if header.counts.fetch_sub(STRONG, Ordering::AcqRel) & (WEAK - 1) == STRONG {
-            // The weak handle that all strong ones were together.
+            // The weak handle that all strong handles together count as.
             let _memory = WeakRef { block: self.block };
             // SAFETY: the last strong handle, and none can be made from a weak one.
             unsafe { drop_contents(self.block) };
@@ -343,7 +343,7 @@ unsafe fn free<D: ?Sized + 'static>(block: NonNull<Header<D>>) {
     }
 }
 
-/// Aborts at half the range before the count would wrap: only leaked handles can be so many.
+/// Aborts at half the range, before the count can wrap. Only leaked handles can reach that count.
 #[inline]
 fn check_overflow(handles: u64) {
     if handles >= MAX_HANDLES {

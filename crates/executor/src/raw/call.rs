@@ -17,7 +17,7 @@ pub(crate) struct InlineClosure<A: CallArgument, R: Default + 'static, const N: 
 
 type Words<const N: usize> = MaybeUninit<[usize; N]>;
 
-/// The two functions that know what the words hold.
+/// The two functions for the closure that the words hold.
 struct CallTable<A: CallArgument, R: 'static, const N: usize> {
     /// Moves the closure out of the words and calls it.
     run: for<'a> unsafe fn(*mut Words<N>, A::Input<'a>) -> R,
@@ -42,8 +42,8 @@ impl<T: 'static> CallArgument for ByRef<T> {
 }
 
 impl<A: CallArgument, R: Default + 'static, const N: usize> InlineClosure<A, R, N> {
-    /// The table of a spent call, which has no closure. There may be copies of it, which are not recognised:
-    /// they cost a call that does nothing.
+    /// The table of a spent call, which has no closure. The compiler may copy this constant; a copy is not recognised,
+    /// and costs a call that does nothing.
     const SPENT: &'static CallTable<A, R, N> = &CallTable { run: Self::do_nothing, drop: |_| () };
 
     unsafe fn do_nothing(_: *mut Words<N>, _: A::Input<'_>) -> R {
@@ -98,7 +98,7 @@ impl<A: CallArgument, R: Default + 'static, const N: usize> Drop for InlineClosu
 /// words allocates nothing.
 pub struct InlineCall<T: 'static> {
     call: ReferenceCall<T>,
-    /// Send and Sync as for a boxed closure: the words alone would be Sync too.
+    /// Makes the call `Send` and not `Sync`, as a boxed closure is: the words alone would be `Sync` too.
     _as: PhantomData<BoxedCall<T>>,
 }
 

@@ -30,13 +30,13 @@ pub(crate) struct FreeSlots {
     free: usize,
     /// Words in a segment.
     segment: usize,
-    /// The slots of a segment's first word that may be taken; those of its other words all may.
+    /// A mask of the slots in a segment's first word that may be taken. All slots of its other words may be taken.
     first_word: u64,
 }
 
 impl FreeSlots {
-    /// Returns a set without segments. A segment has `words` times 64 slots, of which the first
-    /// `reserved` (fewer than 64) are never taken.
+    /// Returns a set without segments. A segment has `words` times 64 slots; the first
+    /// `reserved` slots (fewer than 64) are never taken.
     pub(crate) const fn new(words: usize, reserved: u32) -> Self {
         Self {
             recent: [0; RECENT],
@@ -104,7 +104,7 @@ impl FreeSlots {
         self.first_summary = self.first_summary.min(word / 64);
     }
 
-    /// Adds the recent slots to the others. Must be called before a segment is asked whether it is free.
+    /// Adds the recent slots to the others. Must be called before `is_segment_free`.
     pub(crate) fn flush_recent(&mut self) {
         for at in 0..std::mem::take(&mut self.recent_len) {
             self.set(self.recent[at]);

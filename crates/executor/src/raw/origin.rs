@@ -1,4 +1,4 @@
-//! Where a piece of work came from, in one word.
+//! The origin of a piece of work, in one word.
 //!
 //! A task remembers the source line that submitted it, or a label if it was submitted through a labelled
 //! executor. One word, so that it costs a task eight bytes, and the loop can publish what it is doing with a
@@ -12,7 +12,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::sync::{AtomicPtr, Ordering};
 
-/// Where a task, listener or hook came from: its label, or the source line that submitted it.
+/// The origin of a task, listener or hook: its label, or the source line that submitted it.
 ///
 /// ```
 /// use waterwheel_executor::Origin;
@@ -51,7 +51,7 @@ impl Origin {
         Self { tagged: ptr::from_ref(Location::caller()).cast() }
     }
 
-    /// Returns a label of the user's own. Each distinct label is kept for the life of the process.
+    /// Returns the origin for a user's label. Each distinct label is kept for the life of the process.
     #[must_use]
     pub fn labelled(name: &'static str) -> Self {
         static LABELS: LazyLock<Mutex<HashMap<&'static str, &'static Label>>> =
@@ -61,7 +61,7 @@ impl Origin {
         Self { tagged: ptr::from_ref(label).cast::<u8>().wrapping_add(LABEL) }
     }
 
-    /// Returns the label, if it is one.
+    /// Returns the label, if this origin is a label.
     #[must_use]
     pub fn label(self) -> Option<&'static str> {
         match self.decode() {
@@ -70,7 +70,7 @@ impl Origin {
         }
     }
 
-    /// Returns the source line, unless it is a label.
+    /// Returns the source line, unless this origin is a label.
     #[must_use]
     pub fn location(self) -> Option<&'static Location<'static>> {
         match self.decode() {

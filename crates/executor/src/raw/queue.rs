@@ -51,16 +51,16 @@ const LAP: u64 = SLOTS + 1;
 const NO_BLOCK: u64 = SLOTS;
 /// The tail while the first block is being installed.
 const INSTALLING_FIRST: u64 = LAP + SLOTS;
-/// The index of the first slot. Its lap is not 0, which marks a slot that was never full.
+/// The index of the first slot. Its lap is not 0: lap 0 marks a slot that was never full.
 const FIRST: u64 = 2 * LAP;
 
 /// The queue. See the module's documentation.
 pub(crate) struct MpscQueue<T> {
-    /// Written by producers, on a cache line of their own.
+    /// The tail, written by producers, on a cache line of its own.
     tail: CachePadded<QueueTail<T>>,
-    /// Written by the consumer.
+    /// The head, written by the consumer.
     head: CachePadded<QueueHead<T>>,
-    /// Written by both, once per block.
+    /// The spare block, written by both sides, once per block.
     spare: CachePadded<AtomicPtr<QueueBlock<T>>>,
 }
 
@@ -75,19 +75,19 @@ struct QueueHead<T> {
     index: AtomicU64,
     is_claimed: AtomicBool,
     cursor: UnsafeCell<QueueCursor<T>>,
-    /// The first block of all; written before the tail leaves `INSTALLING_FIRST`.
+    /// The first block of the queue; written before the tail leaves `INSTALLING_FIRST`.
     first: UnsafeCell<*mut QueueBlock<T>>,
 }
 
 /// The consumer's position; never at the offset `SLOTS`.
 struct QueueCursor<T> {
     index: u64,
-    /// Null until something was pushed.
+    /// Null until the consumer has seen the first push.
     block: *mut QueueBlock<T>,
 }
 
 struct QueueBlock<T> {
-    /// Written before the last slot is marked, read after that.
+    /// The next block. Written before the last slot is marked, read after that.
     next: UnsafeCell<*mut QueueBlock<T>>,
     slots: [QueueSlot<T>; SLOTS as usize],
 }
@@ -134,7 +134,7 @@ impl<T> MpscQueue<T> {
                 index = self.wait_for_block(index, &backoff);
                 continue;
             }
-            // Stored before `index` was: it is this block, or a later one, and then the claim fails.
+            // The block pointer was stored before `index`: it is this block, or a later one, and then the claim fails.
             let block = self.tail.block.load(Ordering::Relaxed);
             let claim = self.tail.index.compare_exchange_weak(
                 index,
@@ -174,7 +174,7 @@ impl<T> MpscQueue<T> {
     /// True if the queue has neither a value nor a claim. One side of the wake word's Dekker pair: claims are
     /// SeqCst too.
     pub(crate) fn is_empty(&self) -> bool {
-        // The tail is behind while the next block is being installed.
+        // `>=`, because the tail index is below the head index until the first block is installed.
         self.head.index.load(Ordering::Relaxed) >= self.tail.index.load(Ordering::SeqCst)
     }
 
@@ -202,8 +202,8 @@ impl<T> MpscQueue<T> {
         self.tail.index.load(Ordering::Acquire)
     }
 
-    /// Appends a block to the list. The caller has moved the tail to the offset `SLOTS`, which makes it the
-    /// only one that installs. `link` points to the block, `index` is that of its first slot.
+    /// Appends a block to the list. The caller has moved the tail to the offset `SLOTS`, so no other producer
+    /// installs a block. `link` receives the block; `index` is the index of its first slot.
     #[cold]
     fn install(&self, link: &UnsafeCell<*mut QueueBlock<T>>, index: u64) {
         let mut block = self.spare.load(Ordering::Acquire);
@@ -221,7 +221,7 @@ impl<T> MpscQueue<T> {
         self.tail.index.store(index, Ordering::Release);
     }
 
-    /// Takes the first value, waiting for it to be written if it is only claimed.
+    /// Takes the first value. Waits until the value is written if its slot is only claimed.
     ///
     /// # Safety
     /// The cursor must be this queue's, and the caller the only consumer.
@@ -260,7 +260,7 @@ impl<T> MpscQueue<T> {
         Some(value)
     }
 
-    /// Checks like `is_empty`, with Acquire: what it finds may be read.
+    /// Checks like `is_empty`, with Acquire: the caller may then read the memory of the claimed slot.
     fn is_empty_for(&self, cursor: &QueueCursor<T>) -> bool {
         cursor.index >= self.tail.index.load(Ordering::Acquire)
     }
@@ -344,7 +344,7 @@ pub(crate) struct QueueConsumer<T> {
 }
 
 impl<T> QueueConsumer<T> {
-    /// Takes the first value, waiting for it to be written if it is only claimed.
+    /// Takes the first value. Waits until the value is written if its slot is only claimed.
     #[inline(always)]
     pub(crate) fn pop(&mut self) -> Option<T> {
         let queue = &*self.queue;

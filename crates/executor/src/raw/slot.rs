@@ -8,7 +8,7 @@
 //! | not DONE | the filler, through `&mut` |
 //! | DONE, not LISTENED | the taker, through `&mut`: no other thread can reach the value |
 //! | DONE and LISTENED | the holder of the one [`ValueLease`] (the LEASED bit) |
-//! | CANCELLED | the filler only, to take back what it was about to hand over |
+//! | CANCELLED | the filler only, to take back the value that it was about to hand over |
 //!
 //! A slot may have work in its tail, which then also fills the slot: see [`work`](super::work), whose bit is
 //! CLAIMED.
@@ -34,14 +34,14 @@ pub(super) const CANCELLED: u32 = 1 << 1;
 pub(super) const UNCANCELLABLE: u32 = 1 << 2;
 /// There are observers to notify of the completion.
 pub(super) const WATCHED: u32 = 1 << 3;
-/// Others than the taker may read the value: it is reached through a lease only.
+/// Threads other than the taker's may read the value, which is then accessed through a lease only.
 const LISTENED: u32 = 1 << 4;
 /// The lease is held.
 const LEASED: u32 = 1 << 5;
 /// The work in the tail is claimed.
 pub(super) const CLAIMED: u32 = 1 << 6;
 
-/// The shared part. `context` is what the two ends keep beside the value.
+/// The part shared by filler and taker. `context` is their common data beside the value.
 pub(crate) struct ValueSlot<V, S> {
     pub(super) word: AtomicU32,
     cell: UnsafeCell<Option<V>>,
@@ -54,10 +54,10 @@ unsafe impl<V: Send, S: Sync + Send> Sync for ValueSlot<V, S> {}
 // SAFETY: as above.
 unsafe impl<V: Send, S: Send> Send for ValueSlot<V, S> {}
 
-/// The end that completes. One per slot: not `Clone`.
+/// The completing end of a slot. One per slot: not `Clone`.
 pub(crate) struct SlotFiller<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
-/// The end that takes the value. One per slot: not `Clone`.
+/// The end of a slot that takes the value. One per slot: not `Clone`.
 pub(crate) struct SlotTaker<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 
 /// The outcome of [`SlotTaker::take`].
@@ -65,7 +65,7 @@ pub(crate) struct SlotTaker<V, S, D: ?Sized + 'static>(Ref<ValueSlot<V, S>, D>);
 pub(crate) enum TakeOutcome<V> {
     NotYet,
     Cancelled,
-    /// Others may be reading: use [`ValueSlot::lease`].
+    /// Other threads may be reading the value: use [`ValueSlot::lease`].
     Listened,
     /// The value; `None` if it was taken before.
     Value(Option<V>),
@@ -97,13 +97,13 @@ impl<V, S> ValueSlot<V, S> {
         self.word.load(Ordering::Acquire) & CANCELLED != 0
     }
 
-    /// Cancels. Returns `Some(watched)` if this call cancelled: if `watched`, the caller must notify the
+    /// Cancels the slot. Returns `Some(watched)` if this call cancelled it: if `watched`, the caller must notify the
     /// observers.
     pub(crate) fn cancel(&self) -> Option<bool> {
         self.cancel_from().map(|before| before & WATCHED != 0)
     }
 
-    /// Cancels. Returns the previous word if this call cancelled.
+    /// Cancels the slot. Returns the previous word if this call cancelled the slot.
     pub(super) fn cancel_from(&self) -> Option<u32> {
         let before = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, |word| {
             (word & (DONE | UNCANCELLABLE) == 0).then_some(word | DONE | CANCELLED)
@@ -128,7 +128,7 @@ impl<V, S> ValueSlot<V, S> {
         Err(unsafe { self.take_back() })
     }
 
-    /// Takes the value out again: a cancel came first.
+    /// Takes the value out again, because a cancel won.
     #[cold]
     unsafe fn take_back(&self) -> V {
         debug_assert!(self.is_cancelled());

@@ -8,8 +8,8 @@
 //! | CLAIMED | the holder of the one [`WorkClaim`], cancelled meanwhile or not, until it has taken the work out |
 //! | CANCELLED, not CLAIMED before | the thread that cancelled, which takes the work out at once |
 //!
-//! The work is moved out once, and no other state is needed. Such a slot has no other end that fills it: the
-//! holder of a claim that took the work out completes it ([`UnfilledSlot`]). Work that is never taken out is
+//! The work is moved out once, and no other state is needed. A slot with work has no other end that fills it: the
+//! holder of the claim that took the work out fills it ([`UnfilledSlot`]). Work that is never taken out is
 //! never dropped: the owner of the block makes sure that it is taken out.
 
 use std::mem::{ManuallyDrop, MaybeUninit};
@@ -94,7 +94,7 @@ impl<'a, V, S, W, B, D: ?Sized + 'static> WorkClaim<'a, V, S, W, B, D> {
         self.0.tail().work.with_mut(|work| f(unsafe { &mut *work.cast::<W>() }))
     }
 
-    /// Takes the work out. The slot is still to be filled.
+    /// Takes the work out. The caller must then fill the slot.
     pub(crate) fn take(self) -> (W, UnfilledSlot<'a, V, S>) {
         let this = ManuallyDrop::new(self);
         // SAFETY: CLAIMED is ours, and stays set: no other thread gets here.

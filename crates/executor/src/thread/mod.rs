@@ -1,7 +1,7 @@
 //! The threads that loops run on (E05, E20).
 //!
 //! - [`supplier`]: the trait that supplies threads, the factory that makes a new one for each loop, and
-//!   what is known of a loop's thread.
+//!   the properties of a loop's thread.
 //! - [`pool`]: a fixed number of threads that pooled executors share.
 
 pub(crate) mod pool;

@@ -28,8 +28,8 @@ use crate::thread::{LoopBody, RunOrDiscard, ThreadFactory, ThreadSupplier};
 /// submits a turn to a pool that is shut down ends as if its loop had died, and its termination future fails.
 ///
 /// # Panics
-/// Panics of tasks never reach the pool. If a turn itself panics, the panic goes to the [`LogReporter`], and
-/// the thread goes on.
+/// Panics of tasks never reach the pool. If a turn itself panics, the panic is reported to the [`LogReporter`], and
+/// the thread continues.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -64,7 +64,7 @@ impl ThreadPool {
     /// Starts `threads` threads, with the names, stack sizes and cores of the factory.
     ///
     /// # Errors
-    /// For zero threads, or if a thread cannot be started: the threads started before have exited then.
+    /// An error for zero threads, or if a thread cannot be started; the threads started before have then exited.
     pub fn new(factory: ThreadFactory, threads: usize) -> io::Result<Self> {
         if threads == 0 {
             let message = "a thread pool needs at least one thread";
@@ -98,7 +98,7 @@ impl ThreadPool {
         self.shared.changed.notify_all();
     }
 
-    /// Shuts down, and waits until all threads have exited.
+    /// Shuts the pool down, and waits until all threads have exited.
     ///
     /// # Errors
     /// [`WouldDeadlock`] on one of its own threads, and on the thread of a loop that must not block. The pool
@@ -175,7 +175,7 @@ struct TurnQueue {
 }
 
 impl PoolShared {
-    /// Returns the next turn, waiting for one; `None` after the shutdown, when none is left.
+    /// Waits for the next turn and returns it; `None` after the shutdown, once the queue is empty.
     fn next(&self) -> Option<LoopBody> {
         let idle = |queue: &mut TurnQueue| queue.waiting.is_empty() && !queue.is_closed;
         let queue = self.changed.wait_while(lock(&self.queue), idle);

@@ -1,4 +1,4 @@
-//! Where loops get their threads from (E05), and the properties of a loop's thread (E20).
+//! The suppliers of threads for loops (E05), and the properties of a loop's thread (E20).
 
 use std::fmt;
 use std::io;
@@ -32,16 +32,16 @@ use crate::clock::wall_clock;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait ThreadSupplier: Send + Sync {
-    /// Arranges for [`body.run()`](LoopBody::run) to be called on another thread, which it keeps until the
+    /// Arranges for [`body.run()`](LoopBody::run) to be called on another thread, which the loop keeps until the
     /// executor has terminated. Returns the thread's handle for `join`, if there is one.
     ///
     /// # Errors
-    /// If there is no thread. The executor stays unstarted, the submitter gets its task back, and the next
+    /// An error if there is no thread. The executor stays unstarted, the submitter gets its task back, and the next
     /// submission asks again.
     fn start(&self, body: LoopBody) -> io::Result<Option<JoinHandle<()>>>;
 }
 
-/// A loop on its way to a thread. Dropping it unrun gives it back to its executor.
+/// A loop to run on a thread. Dropping the body unrun gives the loop back to its executor, or ends a pooled executor.
 pub struct LoopBody {
     loop_: Option<Box<dyn RunOrDiscard>>,
     executor: String,
@@ -65,8 +65,8 @@ impl LoopBody {
         self.loop_.as_ref().is_some_and(|loop_| loop_.is_turn())
     }
 
-    /// Runs the loop on the calling thread until the executor has terminated; one turn of it, if the executor
-    /// is pooled.
+    /// Runs the loop on the calling thread until the executor has terminated; for a pooled executor, runs one
+    /// turn.
     pub fn run(mut self) {
         if let Some(loop_) = self.loop_.take() {
             loop_.run();
@@ -88,7 +88,7 @@ impl fmt::Debug for LoopBody {
     }
 }
 
-/// A loop on its way to a thread: it is run there, or discarded if the supplier drops it.
+/// The code that a supplier's thread runs; discarded if the supplier drops it unrun.
 pub(crate) trait RunOrDiscard: Send {
     fn run(self: Box<Self>);
     fn discard(self: Box<Self>);
@@ -118,8 +118,8 @@ pub struct ThreadFactory {
 }
 
 impl ThreadFactory {
-    /// Creates a factory of threads named `prefix-pool-n`: the number of the factory, and of the thread within
-    /// it.
+    /// Creates a factory of threads named `prefix-pool-n`: `pool` is the number of the factory, `n` that of the
+    /// thread.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         static POOLS: AtomicUsize = AtomicUsize::new(1);
@@ -158,7 +158,7 @@ impl ThreadFactory {
         let (pinned, outcome) = mpsc::sync_channel(1);
         let handle = builder.spawn(move || {
             if let Err(error) = pin_this_thread(core) {
-                drop(body); // Given back before the submitter gets the error: it may try again at once.
+                drop(body); // Gives the loop back before the submitter gets the error and may try again.
                 let _ = pinned.send(Err(error));
                 return;
             }

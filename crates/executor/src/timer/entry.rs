@@ -24,7 +24,7 @@ use crate::raw::work::{UnfilledSlot, WorkBlock, slot_with_work};
 use crate::report::UserCode;
 use crate::report::guard::guard_drop;
 
-/// A timer as its loop holds it. Dropping it unfired drops the closure and fails the future.
+/// The loop's handle of a timer. Dropping it before the timer fired drops the closure and fails the future.
 pub(crate) struct TimerRef(AnyPromise);
 
 impl TimerRef {
@@ -257,7 +257,7 @@ impl<F: FnMut() + Send + 'static> TimerWork<()> for Periodic<F> {
         match claim.with(run) {
             Ok(due) => match claim.give_back() {
                 None => Fired::Again(due),
-                // Cancelled while it ran: that cancel left the closure to us. Later cancels will not.
+                // Cancelled while it ran: that cancel left the closure to us. A later cancel drops the closure itself.
                 Some(work) => {
                     drop(work);
                     Fired::Ran
@@ -290,7 +290,7 @@ impl WheelPosition {
         self.0.store(key.to_bits(), Ordering::Relaxed);
     }
 
-    /// Loads the position from memory.
+    /// Loads the position into the cache.
     fn load(&self) {
         std::hint::black_box(self.0.load(Ordering::Relaxed));
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the pending timers. Any thread schedules and cancels, so any thread counts; nothing else is published
-/// by the count.
+/// Counts the pending timers. Any thread schedules and cancels timers, so any thread updates the count, which
+/// publishes no other data.
 #[derive(Debug)]
 pub(crate) struct TimerLimit {
     bound: usize,
@@ -24,7 +24,7 @@ impl TimerLimit {
     /// Admits one more timer.
     ///
     /// # Errors
-    /// The bound, if as many timers are pending.
+    /// The bound, if that many timers are pending already.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<TimerPermit, usize> {
         let one_more = |pending| (pending < self.bound).then_some(pending + 1);
         match self.pending.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more) {

@@ -12,12 +12,12 @@ pub enum MissedTicks {
     CatchUp,
     /// Missed ticks are left out; the schedule stays on its grid.
     Skip,
-    /// The next tick comes a period after the late one; the grid moves.
+    /// The next tick is due a period after the late tick was served; the grid moves.
     Delay,
 }
 
 impl MissedTicks {
-    /// Returns the next tick of a schedule, after the tick that was `due` was served at `now`. Returns `None`
+    /// Returns the next tick of a schedule whose tick at `due` was served at `now`. Returns `None`
     /// for a period of zero, whose ticks would never end.
     #[must_use]
     pub fn next_tick(self, due: Nanos, now: Nanos, period: Duration) -> Option<Nanos> {

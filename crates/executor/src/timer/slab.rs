@@ -80,7 +80,7 @@ impl<V> TimerSlab<V> {
         self.len += 1;
         let body = &mut self.segment_mut(slot).bodies[slot % SEGMENT];
         (body.deadline, body.order) = (deadline, order);
-        // Forgotten without a check, because it is known to be None: a check would wait for memory.
+        // The old value is known to be None and is forgotten without a check: a check would wait for memory.
         std::mem::forget(body.value.replace(make(slot as u32)));
         slot as u32
     }
@@ -111,7 +111,7 @@ impl<V> TimerSlab<V> {
         }
     }
 
-    /// Prefetches everything that taking a timer out of its slot reads.
+    /// Prefetches the links and the body of a slot, which taking a timer out reads.
     #[inline]
     pub(super) fn prefetch(&self, slot: u32) {
         let segment = self.segment(slot as usize);
@@ -142,8 +142,8 @@ impl<V> TimerSlab<V> {
         self.given_back >= SPARE + self.segments.len() && self.slots.free() > 2 * (self.len + SPARE)
     }
 
-    /// Frees segments without timers, the highest first. Keeps as many free slots as are in use, and the spare
-    /// ones.
+    /// Frees segments without timers, the highest first. Keeps as many free slots as are in use, plus
+    /// `SPARE`.
     pub(super) fn shrink(&mut self) {
         self.given_back = 0;
         self.slots.flush_recent();

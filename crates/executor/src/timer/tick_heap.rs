@@ -16,7 +16,7 @@ pub(super) struct TickHeap {
     arrivals: u64,
 }
 
-/// Ordered by deadline, then by arrival.
+/// An entry of the heap. Entries are ordered by deadline, then by arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Node {
     deadline: Nanos,
@@ -98,6 +98,6 @@ impl TickHeap {
 
     fn place(&mut self, position: usize, node: Node, moved: &mut impl FnMut(u32, u32)) {
         self.heap[position] = node;
-        moved(node.slot, position as u32); // Below 2³², because slots are.
+        moved(node.slot, position as u32); // A position is below 2³², because slots are.
     }
 }

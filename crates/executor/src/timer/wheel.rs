@@ -32,21 +32,21 @@ use super::slab::{TimerLinks, TimerSlab};
 use super::tick_heap::TickHeap;
 use crate::clock::Nanos;
 
-/// A tick is 2²⁰ ns, about a millisecond.
+/// The bits of a tick: 2²⁰ ns, about a millisecond.
 const TICK_BITS: u32 = 20;
 const DIGIT_BITS: u32 = 6;
 /// Lists in a level: one for each value of a digit.
 const LISTS: u32 = 1 << DIGIT_BITS;
-/// 20 bits in a tick and 8 digits of 6 bits are more than the 64 bits of a deadline.
+/// The number of levels: 20 bits of a tick and 8 digits of 6 bits cover the 64 bits of a deadline.
 const LEVELS: u32 = 8;
 /// The number of all lists. Links below this number stand for the end of a list, links from here on for slots.
 const ENDS: u32 = LISTS * LEVELS;
-/// Stands in place of the previous link: the timer is in the heap, and its next link is the position there.
+/// The previous link of a timer in the heap. The next link of that timer is its position in the heap.
 const IN_HEAP: u32 = u32::MAX;
 /// The end of a chain of timers that are being moved.
 const NONE: u32 = u32::MAX;
 
-/// How many timers are scanned to find the earliest of a list. A turn that goes to sleep pays for the scan.
+/// How many timers are scanned to find the earliest of a list. A turn that ends in a sleep pays for the scan.
 const MAX_SCAN: u32 = 32;
 
 /// Identifies a timer in the wheel of its loop.
@@ -87,7 +87,7 @@ pub(crate) struct TimerWheel<V> {
 /// The two ends of a list.
 #[derive(Clone, Copy, Debug)]
 struct List {
-    /// The last timer and the first one; the list's own number, if the list is empty.
+    /// The last timer (`prev`) and the first timer (`next`); the list's own number if the list is empty.
     links: TimerLinks,
     /// The earliest deadline that was put into the list since it was last empty.
     earliest: Nanos,
@@ -114,7 +114,7 @@ impl<V> TimerWheel<V> {
         }
     }
 
-    /// Returns how many timers are pending, without cancelled ones.
+    /// Returns how many timers are pending, excluding cancelled ones.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.slab.len() - self.cancelled.len()
@@ -127,7 +127,7 @@ impl<V> TimerWheel<V> {
     }
 
     /// True if `next` may be the deadline of a removed or cancelled timer, or memory can be freed. Before a
-    /// sleep, [`take_cancelled`](Self::take_cancelled) and [`refine`](Self::refine) deal with that.
+    /// sleep, call [`take_cancelled`](Self::take_cancelled) and [`refine`](Self::refine).
     #[inline]
     pub(crate) fn is_stale(&self) -> bool {
         self.is_stale || self.cancelled.len() > 0
@@ -182,8 +182,8 @@ impl<V> TimerWheel<V> {
         self.take(key.slot)
     }
 
-    /// Records that a timer in the wheel was cancelled: it counts no more. Returns true when it is time to
-    /// [take out](Self::take_cancelled) the cancelled timers.
+    /// Records that a timer in the wheel was cancelled: it is no longer pending. Returns true if the caller must
+    /// [take out](Self::take_cancelled) the cancelled timers now.
     #[inline]
     pub(crate) fn cancel(&mut self, key: TimerKey) -> bool {
         debug_assert!(self.get(key).is_some(), "{key:?} is not in the wheel");
@@ -206,8 +206,8 @@ impl<V> TimerWheel<V> {
         }
     }
 
-    /// Takes the cancelled timers out, into `taken`. Must be called when it is time, and before anything else
-    /// is taken out.
+    /// Moves the cancelled timers into `taken`. Must be called when [`cancel`](Self::cancel) returns true, and
+    /// before any other timer is taken out.
     pub(crate) fn take_cancelled(&mut self, taken: &mut Vec<V>) {
         taken.extend(self.cancelled.take().filter_map(|slot| self.take(slot)));
     }
@@ -227,7 +227,7 @@ impl<V> TimerWheel<V> {
         }
     }
 
-    /// Takes any timer out.
+    /// Takes out one timer, no matter which.
     pub(crate) fn pop_any(&mut self) -> Option<V> {
         let slot = match (self.heap.first(), self.first_list()) {
             (Some((_, slot)), _) => slot,
@@ -247,7 +247,7 @@ impl<V> TimerWheel<V> {
             self.links_mut(prev).next = next;
             self.links_mut(next).prev = prev;
             if prev == next {
-                self.empty_list(prev); // The end of the list on both sides: it was the only timer.
+                self.empty_list(prev); // Both links are the end of the list: this was the only timer.
             }
         }
         let (deadline, value) = self.slab.remove(slot)?;
@@ -255,7 +255,7 @@ impl<V> TimerWheel<V> {
         Some(value)
     }
 
-    /// Moves `elapsed` to the present, and the timers of lists that have begun to where they belong.
+    /// Moves `elapsed` to `now`, and moves the timers of all lists that have begun to their new places.
     #[inline]
     fn advance(&mut self, now: Nanos) {
         let now = now.0 >> TICK_BITS;

@@ -9,9 +9,9 @@ use crate::clock::Nanos;
 
 #[derive(Clone, Debug)]
 enum Op {
-    /// Schedules this far from the present.
+    /// Schedules a timer this far from the present.
     Schedule(u64),
-    /// Schedules with the deadline of an earlier timer.
+    /// Schedules a timer with the deadline of an earlier timer.
     ScheduleWith(usize),
     /// Cancels one of the timers scheduled so far, which may be gone.
     Cancel(usize),

@@ -1,4 +1,4 @@
-//! The traits for what a loop's thread blocks in, and the parker of loops without I/O.
+//! The traits for blocking a loop's thread, and the parker of loops without I/O.
 //!
 //! A task-only executor blocks on a [`TokenPark`]; an event loop blocks in its I/O driver, which implements the
 //! same two traits. The wake word guarantees at most one `unpark` per announced sleep.

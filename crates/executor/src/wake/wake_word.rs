@@ -101,8 +101,8 @@ impl WakeWord {
         Some(parked)
     }
 
-    /// Announces a sleep and looks for work once more, for a loop that is suspended instead of parked. If it is
-    /// asleep, it sleeps until [`set_awake`](Self::set_awake).
+    /// Announces a sleep and looks for work once more, for a loop that is suspended instead of parked. After
+    /// `Asleep`, the loop sleeps until [`set_awake`](Self::set_awake).
     #[must_use = "a loop that is asleep must be set awake"]
     pub(crate) fn announce_sleep(
         &self,
@@ -111,8 +111,8 @@ impl WakeWord {
     ) -> SleepOutcome {
         let deadline = until.map_or(FOREVER, |at| at.0.clamp(AWAKE + 1, FOREVER - 1));
         // A swap, although a store would be correct: a producer that was late for an earlier sleep has left its
-        // AWAKE behind ours, and reading that here orders it before this announcement for the model checker
-        // too. Compared with a sleep it costs nothing.
+        // AWAKE after ours, and reading that here orders it before this announcement for the model checker
+        // too. The swap costs nothing compared with a sleep.
         self.next_wakeup.swap(deadline, Ordering::SeqCst);
         model_fence();
         if has_work() {

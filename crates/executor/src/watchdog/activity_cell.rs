@@ -11,7 +11,7 @@
 //! 1. Only the loop's thread writes, with plain loads and stores. For a pooled loop that is one thread after
 //!    the other, with a lock in between.
 //! 2. The words beside the sequence number change only while it says idle or changing, so that no reader uses
-//!    them. A Release fence stands between that and the change, and the store that ends the change is a
+//!    them. A Release fence separates the store of that state from the change, and the store that ends the change is a
 //!    Release.
 //! 3. A reader loads the sequence number before and after. If both are equal, the words it read in between
 //!    belong together and to that number; if not, the loop has moved on, and the reader tries again.
@@ -39,9 +39,9 @@ const ENDED: u64 = 2;
 /// The code of the first kind of user code; the others follow.
 const FIRST_CODE: u64 = 3;
 const CODE_MASK: u64 = 0x3f;
-/// Set while something runs inside of the outermost piece of work.
+/// Set while other code runs inside of the outermost piece of work.
 const NESTED: u64 = 0x40;
-/// Set while what runs is at the call site whose number is stored beside it.
+/// Set while the innermost code is at a call site, whose number is in `call_site`.
 const AT_CALL_SITE: u64 = 0x80;
 
 /// The activity of one loop. See the module's documentation.
@@ -70,12 +70,12 @@ pub(crate) enum ActivitySnapshot {
 /// The work that a loop was seen running.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RunningWork {
-    /// Identifies the outermost piece of work among all of this loop.
+    /// Identifies the outermost piece of work among all pieces of work of this loop.
     pub(crate) work_id: u64,
     pub(crate) outer: (UserCode, Origin),
-    /// The innermost code inside of it, if there is any.
+    /// The innermost code inside of the outermost piece of work, if any.
     pub(crate) inner: Option<(UserCode, Origin)>,
-    /// The call site of the innermost of both.
+    /// The call site of the innermost code.
     pub(crate) call_site: Option<u64>,
 }
 
@@ -162,7 +162,7 @@ impl ActivityCell {
         self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// Begins something inside of what the loop is doing. The number of a call site is never zero.
+    /// Begins code inside of the loop's current activity, and returns that activity. A call site's number is never 0.
     #[inline]
     pub(crate) fn enter(
         &self,
@@ -188,7 +188,7 @@ impl ActivityCell {
         before
     }
 
-    /// Ends it: the loop goes on with what it did before.
+    /// Ends the code that [`enter`](Self::enter) began: publishes the previous activity again.
     #[inline]
     pub(crate) fn restore(&self, before: SavedActivity) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -209,13 +209,13 @@ impl ActivityCell {
         self.sequence.store(next_sequence(sequence) | flags, Ordering::Release);
     }
 
-    /// The loop has ended: publishes that.
+    /// The loop has ended: publishes ENDED.
     pub(crate) fn mark_ended(&self) {
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store((sequence & !FLAGS) | ENDED, Ordering::Release);
     }
 
-    /// Returns what the loop is doing. Any thread may call this.
+    /// Returns the activity of the loop. Any thread may call this.
     pub(crate) fn read(&self) -> ActivitySnapshot {
         for _ in 0..MAX_READS {
             let sequence = self.sequence.load(Ordering::Acquire);

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::raw::origin::Origin;
 
 /// A named place that a layer above calls into, such as a handler. While it is called, a
-/// [`Watchdog`](crate::Watchdog) can tell which one it is, and which of its methods.
+/// [`Watchdog`](crate::Watchdog) can name the call site and the method.
 ///
 /// A call site costs an entry in a table: make it for loops that are
 /// [watched](crate::CommandSender::is_watched).
@@ -28,7 +28,7 @@ pub struct CallSite {
 pub struct CallSiteInfo {
     /// The name of the call site.
     pub name: Arc<str>,
-    /// The object that it is a part of, such as a connection.
+    /// The object that the call site is a part of, such as a connection.
     pub owner: Arc<str>,
     /// The method that was called.
     pub method: &'static str,
@@ -40,7 +40,7 @@ struct CallSiteNames {
     methods: &'static [&'static str],
 }
 
-/// The low bits of a published value say which method; the others are the number of the call site.
+/// The low bits of a published value identify the method; the others are the number of the call site.
 const METHOD_BITS: u64 = 0xff;
 
 fn table() -> MutexGuard<'static, HashMap<u64, CallSiteNames>> {
@@ -65,7 +65,7 @@ impl CallSite {
         Self { number, origin: Origin::labelled(type_name) }
     }
 
-    /// Returns what a loop publishes while this method runs.
+    /// Returns the value that a loop publishes while this method runs.
     pub(crate) fn encode_call(&self, call: u8) -> Option<u64> {
         Some(self.number * (METHOD_BITS + 1) + u64::from(call))
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::Nanos;
 use crate::watchdog::activity_cell::ActivitySnapshot;
 
-/// The memory of a watchdog about one loop between two looks.
+/// The state that a watchdog keeps about one loop between two looks.
 #[derive(Debug, Default)]
 pub(super) struct HoldTracker {
     /// The outermost piece of work at the last look.
@@ -19,7 +19,7 @@ pub(super) struct HoldTracker {
 struct TrackedHold {
     number: u64,
     since: Nanos,
-    /// The next report is due after this time.
+    /// The hold time after which the next report is due.
     next_report: Duration,
     reports: u32,
 }
@@ -52,7 +52,7 @@ impl HoldTracker {
             ActivitySnapshot::Idle | ActivitySnapshot::Ended => {
                 follow(&mut self.work, None, now, limit)
             }
-            // It may or may not be the same work: the next look decides.
+            // The work may or may not be the same: the next look decides.
             ActivitySnapshot::Changing => HoldStatus::Fine,
         };
         // A round is reported only if none of its pieces is: a slow piece is the reason for a slow round.
@@ -116,14 +116,14 @@ mod tests {
         ActivitySnapshot::Busy(RunningWork { work_id: piece, outer, inner: None, call_site: None })
     }
 
-    /// Looks one after the other, each at a time, without rounds.
+    /// Observes the snapshots one after the other, each at its time, without rounds.
     fn looks(looks: &[(u64, ActivitySnapshot)]) -> Vec<HoldStatus> {
         let mut tracker = HoldTracker::default();
         let mut look = |at, snapshot| tracker.observe((snapshot, None), Nanos(at), LIMIT)[0];
         looks.iter().map(|(at, snapshot)| look(*at, snapshot)).collect()
     }
 
-    /// Looks one after the other at a loop that is in this round, or in none.
+    /// Observes the snapshots one after the other, each at its time and in its round, if any.
     fn rounds(looks: &[(u64, ActivitySnapshot, Option<u64>)]) -> Vec<[HoldStatus; 2]> {
         let mut tracker = HoldTracker::default();
         let mut look = |at, snapshot, round| tracker.observe((snapshot, round), Nanos(at), LIMIT);

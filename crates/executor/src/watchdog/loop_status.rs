@@ -11,7 +11,7 @@ use crate::sync::{Mutex, lock};
 use crate::thread::ThreadProperties;
 use crate::watchdog::activity_cell::ActivityCell;
 
-/// Shared by the loop and its observers. The loop alone writes the activity; the thread is written at the begin
+/// State shared by the loop and its observers. The loop alone writes the activity; the thread is written at the begin
 /// of a turn; the watchdog writes the rest.
 #[derive(Debug)]
 pub(crate) struct LoopStatus {

@@ -1,4 +1,4 @@
-//! The watchdog: reports work that holds a loop beyond a limit, while it still does (O02).
+//! The watchdog: reports work that holds a loop beyond a limit, while the work still runs (O02).
 //!
 //! ```text
 //!   loop ──► activity: what it does, a few plain stores per task
@@ -9,7 +9,7 @@
 //!
 //! - [`activity_cell`]: what a loop is doing, readable from any thread. [`call_site`]: names of handlers.
 //! - [`loop_status`]: activity, thread and slow work of a loop, shared with its observers.
-//! - [`slow_work`]: what is reported.
+//! - [`slow_work`]: the reports.
 //! - `hold_tracker`: how long the current work has held a loop, and when to report it. A value: time is an
 //!   argument.
 //! - `thread`: the watched loops, and the thread that looks at them.
@@ -43,13 +43,13 @@ pub const MIN_SLOW_LIMIT: Duration = Duration::from_millis(1);
 /// How often the watchdog looks within one limit by default: with 4, a report is late by at most a quarter of the limit.
 const LOOKS_PER_LIMIT: u32 = 4;
 
-/// Watches loops, and reports what holds one of them for too long, while it still does.
+/// Watches loops, and reports work that holds one of them for too long, while the work still runs.
 ///
 /// The builders of executors, groups and event loops take a watchdog; one is enough for all of them. It reports
 /// a piece of work when the limit has passed, again whenever the time has doubled, and once more when the work
 /// has ended. Waiting is not work.
 ///
-/// Its thread runs while one of its loops does. The watchdog keeps no loop alive; loops keep the watchdog
+/// The watchdog's thread runs while one of its loops runs. The watchdog keeps no loop alive; loops keep the watchdog
 /// alive.
 ///
 /// ```
@@ -162,7 +162,7 @@ impl WatchdogBuilder {
     /// [`Fault::Slow`](crate::Fault::Slow).
     ///
     /// Called on the watchdog's thread: while it runs, nothing is watched. A panic is reported, and the
-    /// watchdog goes on. A handle of a watched executor that it holds keeps the executor alive.
+    /// watchdog continues. An executor handle that the callback holds keeps that executor alive.
     pub fn on_slow(mut self, callback: impl Fn(&SlowWork) + Send + Sync + 'static) -> Self {
         self.on_slow = Some(Box::new(callback));
         self

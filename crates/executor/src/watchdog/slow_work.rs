@@ -21,17 +21,17 @@ pub struct SlowWork {
     pub thread: Option<String>,
     /// The innermost code that runs.
     pub activity: Activity,
-    /// The outermost piece of work, if that is something else: both hold the loop.
+    /// The outermost piece of work, if it is not the innermost code: both hold the loop.
     pub enclosing: Option<Activity>,
     /// The wall-clock time at which the work began to hold the loop.
     pub since: SystemTime,
-    /// How long it has held the loop. The true time is longer by up to one interval between two looks; for work
-    /// that has ended it may also be shorter by up to one.
+    /// How long the work has held the loop. The true time is longer by up to one interval between two looks; for
+    /// work that has ended, the true time may also be shorter by up to one interval.
     pub held_for: Duration,
-    /// How often it was reported, this time included: when the limit had passed, whenever the time had doubled,
-    /// and at its end.
+    /// How often the work was reported, including this report: when the limit had passed, whenever the time had
+    /// doubled, and when the work ended.
     pub report_count: u32,
-    /// True if the work has ended. The report describes what was last seen then.
+    /// True if the work has ended. The report then describes the activity that was last seen.
     pub is_over: bool,
 }
 
@@ -53,7 +53,7 @@ impl Activity {
         Activity { what: UserCode::Round, origin: Origin::labelled("the driver"), call_site: None }
     }
 
-    /// Returns the innermost activity, and the outermost if that is another. Looks the names up now.
+    /// Returns the innermost activity, and the outermost one if it differs. Looks up the names at once.
     pub(super) fn of(running: &RunningWork) -> (Activity, Option<Activity>) {
         let call_site = running.call_site.and_then(CallSiteInfo::decode);
         let activity = |(what, origin), call_site| Activity { what, origin, call_site };

@@ -2,7 +2,7 @@
 //!
 //! The list is under a lock, which is held while the thread looks and never while a report is made. A loop is
 //! added when it starts; the thread removes it when its activity says that it has ended, and exits with the
-//! last.
+//! last loop.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ use crate::watchdog::loop_status::LoopStatus;
 pub(super) struct WatchdogThread {
     pub(super) limit: Duration,
     look_every: Duration,
-    /// `None`: slow work goes to the loop's reporter.
+    /// The callback for slow work; with `None`, the loop's reporter receives the reports.
     on_slow: Option<OnSlow>,
     state: Mutex<WatchList>,
     /// Signalled when a loop has ended.
@@ -30,7 +30,7 @@ pub(super) struct WatchdogThread {
 #[derive(Default)]
 struct WatchList {
     loops: Vec<WatchedLoop>,
-    /// True if the thread runs or was started.
+    /// True from the start of the thread until it exits.
     has_thread: bool,
 }
 
@@ -50,7 +50,7 @@ struct WatchedLoop {
 const PIECE: usize = 0;
 const ROUND: usize = 1;
 
-/// A report to be made after the lock is released.
+/// A report to make after the lock is released.
 type PendingReport = (Arc<dyn Reporter>, SlowWork);
 
 impl WatchdogThread {
@@ -100,7 +100,7 @@ impl WatchdogThread {
 
     /// Makes the thread look before its interval is over: a loop has ended.
     pub(super) fn check_now(&self) {
-        drop(self.lock()); // With the lock free, the thread either waits or has yet to look.
+        drop(self.lock()); // After this, the thread either waits or has not looked yet.
         self.changed.notify_one();
     }
 
@@ -117,7 +117,7 @@ impl WatchdogThread {
                 for (reporter, work) in reports {
                     self.report_slow(&*reporter, work);
                 }
-                drop(gone); // Drops what belongs to users: outside of the lock.
+                drop(gone); // Drops reporters of users: outside of the lock.
                 state = self.lock();
             }
             if state.loops.is_empty() {

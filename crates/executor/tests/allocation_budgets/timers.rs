@@ -208,7 +208,7 @@ fn e13_the_memory_of_a_burst_of_timers_is_freed_although_some_stay() {
     };
     let (_, peak) = on_loop(&mut manual, burst);
     manual.run_now();
-    let left = bytes().saturating_sub(before); // The spare memory of the warm-up may have gone too.
+    let left = bytes().saturating_sub(before); // The spare memory of the warm-up may have been freed too.
     assert_eq!(manual.executor().stats().timers, 4);
     assert!(peak > BURST * 128, "{peak} bytes for {BURST} timers");
     assert!(left < peak / 8, "{left} of {peak} bytes are left");
@@ -225,8 +225,8 @@ fn e13_timers_dropped_on_another_thread_return_their_memory_to_the_loop() {
         };
         let (_, mut futures) = on_loop(&mut manual, schedule);
         manual.run_for(Duration::from_millis(1));
-        // The last handles: those of the loop went when the timers fired. The vector comes back, as its memory is
-        // counted on this thread.
+        // The last handles: the loop dropped its handles when the timers fired. The vector is returned, because its
+        // memory is counted on this thread.
         let clear = move || {
             futures.clear();
             futures

@@ -39,7 +39,7 @@ fn e06_the_current_executor_is_a_full_handle() {
     is_done.recv_timeout(crate::support::TIMEOUT).unwrap();
 }
 
-/// Which part of the loop's code ran, and the current executor there.
+/// The log of the parts of the loop's code that ran, each with the current executor there.
 type CurrentLog = Log<(&'static str, Option<ExecutorId>)>;
 
 /// A loop that logs the current executor wherever its own code runs.

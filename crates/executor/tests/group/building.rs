@@ -42,7 +42,7 @@ fn e17_children_exist_at_once_and_their_threads_start_on_first_use() {
     end_group(&group);
 }
 
-/// Why a child could not be built.
+/// The reason why a child could not be built.
 #[derive(Debug, PartialEq)]
 enum ChildError {
     Third,

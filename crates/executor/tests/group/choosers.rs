@@ -127,7 +127,7 @@ fn e18_an_idle_manual_executor_has_no_load() {
     }
 }
 
-/// Something attached to a loop that reports this load.
+/// An attachment of a loop that reports this load.
 struct AttachedLoad(AtomicUsize);
 
 impl ExecutorAttachment for AttachedLoad {

@@ -165,7 +165,7 @@ fn e21_the_last_handle_of_a_group_ends_all_children_without_blocking() {
     let (ended, clone) = (group.termination(), group.clone());
     drop(group);
     assert!(!clone.is_shutting_down(), "a clone holds it");
-    drop(clone); // Would never return if it waited: gates hold the loops.
+    drop(clone); // A drop that waited would never return: gates hold the loops.
     assert!(!ended.is_done());
     let begun = waterwheel_executor::Clock::Monotonic.now();
     drop(gates);

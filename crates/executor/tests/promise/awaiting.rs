@@ -261,7 +261,7 @@ fn p06_a_clone_that_panics_does_not_strand_other_waiters() {
     assert!(poll_with(&mut awaiting, &waker).is_pending());
     let (told, listened) = mpsc::channel();
     shared.add_listener(move |outcome| told.send(outcome.is_ok()).unwrap());
-    on_loop(&executor, || ()); // Runs behind the listener's first attempt.
+    on_loop(&executor, || ()); // Runs after the listener's first attempt.
 
     half_way.wait();
     assert!(panicking.join().unwrap().is_err(), "the panic is its own");

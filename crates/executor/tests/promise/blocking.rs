@@ -112,7 +112,7 @@ fn p04_a_completed_future_is_joined_on_its_loop_after_its_listeners() {
     let tell = told.clone();
     future.add_listener(move |_| tell.store(true, Ordering::SeqCst));
     let joined = executor.submit(move || (future.join(), told.load(Ordering::SeqCst)));
-    promise.set_success(7); // Its listener is queued behind the task that joins it.
+    promise.set_success(7); // Its listener is queued after the task that joins it.
     manual.run_now();
     let (value, told) = get(joined.unwrap()).unwrap();
     assert_eq!(value.unwrap(), 7);

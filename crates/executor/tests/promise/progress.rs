@@ -67,7 +67,7 @@ fn p07_progress_from_another_thread_is_not_overtaken_by_the_outcome() {
     let (hand_over, handed) = mpsc::channel();
     let completed = executor.submit(move || {
         let promise: ProgressivePromise<u8> = handed.recv().unwrap();
-        promise.set_success(7) // The progress is queued behind this task.
+        promise.set_success(7) // The progress is queued after this task.
     });
     promise.set_progress(1, None).unwrap();
     hand_over.send(promise).unwrap();

@@ -17,7 +17,7 @@ fn e21_dropping_the_last_handle_runs_queued_tasks_and_does_not_block() {
     let gate = Gate::hold(&executor);
     (0..1000).for_each(|_| executor.execute(ran.task()).unwrap());
     let ended = executor.termination();
-    drop(executor); // Would never return if it waited: a gate holds the loop.
+    drop(executor); // A drop that waited would never return: a gate holds the loop.
     assert!(!ended.is_done());
     gate.open();
     ended.wait_timeout(TIMEOUT).unwrap();

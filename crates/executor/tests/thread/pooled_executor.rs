@@ -155,7 +155,7 @@ fn l12_an_idle_executor_takes_no_turn() {
     let executor = pooled(&pool);
     executor.submit(|| ()).unwrap().join().unwrap();
     let other = pooled(&pool);
-    other.submit(|| ()).unwrap().join().unwrap(); // The pool has run what was queued before.
+    other.submit(|| ()).unwrap().join().unwrap(); // The pool has run all turns queued before.
     let (taken, turns) = (pool.taken.load(Ordering::Relaxed), executor.stats().turns);
     for _ in 0..100 {
         other.submit(|| ()).unwrap().join().unwrap();

@@ -1,4 +1,4 @@
-//! Timers (E13), and what they do to sleep, shutdown and virtual clocks.
+//! Timers (E13), and their effect on sleep, shutdown and virtual clocks.
 
 #[path = "../support/mod.rs"]
 mod support;

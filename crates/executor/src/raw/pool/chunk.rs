@@ -9,12 +9,12 @@ use crate::sync::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
 /// Bytes in a slot: two cache lines, room for a timer with a closure of two words.
 #[cfg(not(loom))]
 pub(super) const SLOT: usize = 128;
-/// Loom's cells are larger.
+/// Bytes in a slot under loom, whose cells are larger.
 #[cfg(loom)]
 pub(super) const SLOT: usize = 1024;
 /// The largest alignment of a slot.
 pub(super) const ALIGN: usize = 64;
-/// Slots in a chunk, by number: 256 KiB, of which only the pages in use are resident. A million timers take 500
+/// Slot numbers in a chunk of 256 KiB; only the pages in use are resident. A million timers take 500
 /// chunks.
 pub(super) const SLOTS: usize = if cfg!(miri) { 256 } else { 2048 }; // Miri is slow.
 /// The first slot numbers of a chunk, which are not used. Slot 1 is the header. Slot 0 would be the last one of
@@ -94,7 +94,7 @@ impl ReturnList {
         false
     }
 
-    /// Takes all slots. Returns the last.
+    /// Takes all slots. Returns the slot given back last.
     pub(super) fn take_all(&self) -> *mut ReturnedSlot {
         if self.last.load(Ordering::Relaxed).is_null() {
             return ptr::null_mut();
@@ -102,7 +102,7 @@ impl ReturnList {
         self.last.swap(ptr::null_mut(), Ordering::Acquire)
     }
 
-    /// Takes all slots, and closes the list. Returns the last slot.
+    /// Takes all slots, and closes the list. Returns the slot given back last.
     pub(super) fn close(&self) -> *mut ReturnedSlot {
         self.last.swap(closed(), Ordering::AcqRel)
     }
@@ -167,7 +167,7 @@ pub(super) unsafe fn slot_of(chunk: NonNull<Chunk>, slot: usize) -> NonNull<u8> 
     unsafe { chunk.cast::<u8>().byte_add((slot - 1) * SLOT) }
 }
 
-/// Leaves a chunk whose pool is dropped to the threads that hold its slots: frees it when none is outstanding.
+/// Hands a chunk of a dropped pool to the threads that hold its slots; frees it if no slot is outstanding.
 ///
 /// # Safety
 /// `taken` slots of it were not given back, and the list of slots given back is closed.

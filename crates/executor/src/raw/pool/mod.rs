@@ -11,7 +11,7 @@
 //! Used for timers: a loop has thousands of them, of the same size, and takes and gives back most of them
 //! itself. [`FreeSlots`] says which slot is taken first; `chunk` is the memory itself.
 //!
-//! Who touches what, when, by what right:
+//! Who may access what, and when:
 //! 1. The pool and the free slots belong to the thread: it alone takes slots, and gives its own slots back
 //!    without an atomic operation.
 //! 2. A taken slot belongs to its holder. Another thread that gives it back adds it to the `ReturnList`; the
@@ -37,7 +37,7 @@ use self::chunk::{
 use crate::raw::free_slots::FreeSlots;
 use crate::sync::per_thread;
 
-/// Free slots that are always kept: a chunk.
+/// How many free slots are always kept: one chunk.
 const SPARE: usize = SLOTS;
 
 per_thread! {
@@ -81,13 +81,13 @@ pub(crate) fn shrink() {
 
 /// The slots of a thread. See the module's documentation.
 pub(crate) struct Pool {
-    /// Made with the first chunk.
+    /// The list of slots that other threads gave back; created with the first chunk.
     returns: Option<Arc<ReturnList>>,
     chunks: Vec<Option<NonNull<Chunk>>>,
     slots: FreeSlots,
-    /// Slots that are taken, or given back and not collected.
+    /// How many slots are taken, or given back and not collected.
     taken: usize,
-    /// Slots given back since the last search for chunks to free.
+    /// How many slots were given back since the last search for chunks to free.
     given_back: usize,
 }
 
@@ -129,7 +129,7 @@ impl Pool {
     }
 
     /// Frees chunks without a taken slot, the highest first, if many slots are free. Keeps as many free slots
-    /// as are taken, and the spare ones.
+    /// as are taken, plus `SPARE`.
     pub(crate) fn shrink(&mut self) {
         self.collect();
         let has_many_free = self.slots.free() > 2 * (self.taken + SPARE);
@@ -221,7 +221,7 @@ impl Pool {
         self.taken
     }
 
-    /// Returns a function that counts the chunks that are allocated once the pool was dropped: each holds the
+    /// Returns a function that counts the allocated chunks after the pool was dropped. Each chunk holds the
     /// list.
     pub(crate) fn chunks_alive(&self) -> impl Fn() -> usize + use<> {
         let returns = self.returns.clone();
