@@ -43,8 +43,8 @@ pub(crate) use is;
 /// An entry of the list: the type, the expected `Send`, `Sync`, `Unpin`, and the actual ones.
 pub(crate) type TypeEntry = (&'static str, (bool, bool, bool), (bool, bool, bool));
 
-/// Panics if an entry is wrong, or if the listed types are not the public types, which `sources` re-export or
-/// `others` names.
+/// Panics if an entry is wrong, or if the list is not exactly the public types: those re-exported in `sources`, plus
+/// `others`.
 pub(crate) fn check(listed: &[TypeEntry], sources: &[&'static str], others: &[&'static str]) {
     let changed: Vec<_> = listed.iter().filter(|(_, expected, found)| expected != found).collect();
     assert!(changed.is_empty(), "(type, listed Send Sync Unpin, found): {changed:#?}");

@@ -143,7 +143,7 @@ fn c15_lines_are_encoded_without_an_allocation_each() {
     assert_eq!(written, 0, "for {ROUNDS} lines");
 }
 
-/// Reads a block of lines as a block of frames: the length field is `h`, 104. Minus 91 gives 13, the rest of the line.
+/// Reads each line `hello, world\r\n` as a frame: its first byte, `h` (104), is the length; 104 − 91 = 13 bytes follow.
 fn frames_of_lines() -> LengthField {
     LengthField::new(1).adjustment(-91).strip(0)
 }

@@ -12,7 +12,7 @@ use crate::pipeline::slots::slot_list::SlotId;
 
 /// A call that waits to enter the channel.
 pub(super) enum DeferredCall {
-    /// The end of the pipeline at which the event starts, the event, and its pending bytes.
+    /// An event: the slot (head or tail) where it starts, the event, and the bytes it counts as pending.
     Event(u32, AnyEvent, usize),
     Call(LocalCall),
 }

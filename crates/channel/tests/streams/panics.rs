@@ -44,7 +44,7 @@ impl Handler for ActsOnRead {
     }
 }
 
-/// A loop with one channel that runs a closure in `on_read` and two others.
+/// A loop with three channels. The first runs a closure in `on_read`.
 struct ThreeChannels {
     bench: Bench,
     manual: Manual,

@@ -30,15 +30,15 @@ pub enum FrameError {
     EmbeddedDelimiter {
         /// The end of the delimiter, counted from 1.
         at: usize,
-        /// The bytes of the message.
+        /// The length of the message in bytes.
         length: usize,
     },
     /// An outbound message does not have the fixed length.
     #[error("fixed length: a message has {length} bytes instead of {expected}")]
     WrongLength {
-        /// The bytes of the message.
+        /// The length of the message in bytes.
         length: usize,
-        /// The bytes of a frame.
+        /// The fixed length in bytes.
         expected: usize,
     },
     /// A varint length has more than 32 bits. Decoding ends.

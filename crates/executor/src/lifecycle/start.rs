@@ -86,7 +86,7 @@ impl<S> Starter<S> {
                 "an earlier thread supplier lost the loop: it neither ran the loop nor dropped it",
             ));
         };
-        let _ = STARTING.try_with(|starting| starting.borrow_mut().push(self.address()));
+        let _ = STARTING.try_with(|starting| starting.borrow_mut().push(self.identity()));
         let accepted = offer(seed);
         let _ = STARTING.try_with(|starting| starting.borrow_mut().pop());
         accepted.map_err(StartError::Refused)?;
@@ -131,10 +131,10 @@ impl<S> Starter<S> {
     /// True if the calling thread is inside the supplier that is starting this loop.
     pub(crate) fn is_starting_here(&self) -> bool {
         // A thread whose thread-locals are destroyed starts nothing.
-        STARTING.try_with(|starting| starting.borrow().contains(&self.address())).unwrap_or(false)
+        STARTING.try_with(|starting| starting.borrow().contains(&self.identity())).unwrap_or(false)
     }
 
-    fn address(&self) -> usize {
+    fn identity(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
 

@@ -58,8 +58,8 @@ impl LoopBody {
         &self.executor
     }
 
-    /// True for a turn of a [pooled](crate::EventExecutorBuilder::build_pooled) executor:
-    /// [`run`](Self::run) then returns at the end of the turn.
+    /// True if [`run`](Self::run) runs only one turn and returns, as the body of a
+    /// [pooled](crate::EventExecutorBuilder::build_pooled) executor does.
     #[must_use]
     pub fn is_turn(&self) -> bool {
         self.loop_.as_ref().is_some_and(|loop_| loop_.is_turn())

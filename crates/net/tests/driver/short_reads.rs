@@ -74,7 +74,7 @@ fn pass(peer: &UnixStream, text: &[u8]) {
 }
 
 #[test]
-fn l05_data_behind_an_unwanted_descriptor_is_read_without_another_event() {
+fn l05_data_after_a_discarded_passed_descriptor_is_read_without_another_event() {
     on_every_driver(|rig| {
         let (ours, mut peer) = UnixStream::pair().unwrap();
         let token = rig.attach(Socket::new(ours).unwrap(), Role::Stream);

@@ -248,7 +248,7 @@ impl EventLog {
     }
 }
 
-/// Sends its calls as text: events as a registrant, reports as a reporter.
+/// Sends a line of text for each call: as a `Registrant` for events, as a `Reporter` for reports.
 pub(crate) struct LogSender<S>(pub(crate) S);
 
 impl Registrant for LogSender<Sender<String>> {

@@ -31,7 +31,7 @@ pub(super) struct PendingWrites {
     pub(super) entries: VecDeque<PendingWriteEntry>,
     /// The number of flushed entries.
     pub(super) flushed: usize,
-    /// The writes after all entries, which have no completions: first the flushed, then the unflushed writes.
+    /// Writes without a completion that follow the last entry: first the flushed, then the unflushed ones.
     pub(super) flushed_run: WriteRun,
     pub(super) unflushed_run: WriteRun,
     /// True if an unflushed write has a completion, and so may have been cancelled.

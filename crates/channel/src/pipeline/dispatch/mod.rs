@@ -76,7 +76,7 @@ impl PipelineState {
         self.ever_stopped_for.set(self.ever_stopped_for.get() | events);
     }
 
-    /// False if no slot has ever stopped for this event.
+    /// False if no handler so far was interested in this event: dispatch can skip the search.
     #[inline]
     pub(crate) fn may_stop_for(&self, event: Events) -> bool {
         self.ever_stopped_for.get().contains(event)

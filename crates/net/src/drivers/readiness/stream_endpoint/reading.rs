@@ -16,7 +16,7 @@ use crate::sockets::ancillary;
 
 /// Readiness besides data. With any of these a short read does not prove that the kernel's buffer is empty: a
 /// read also stops short before urgent data.
-const NOT_ONLY_DATA: ReadyFlags =
+const FLAGS_BESIDES_DATA: ReadyFlags =
     ReadyFlags::READ_END.or(ReadyFlags::HANG_UP).or(ReadyFlags::ERROR).or(ReadyFlags::PRIORITY);
 
 /// The readiness flags to clear when a read returns EAGAIN.
@@ -193,7 +193,7 @@ impl StreamEndpoint {
         if bytes.is_empty() {
             return Err(ReadOutcome::Eof);
         }
-        if bytes.len() < size && !self.ready.contains_any(NOT_ONLY_DATA) {
+        if bytes.len() < size && !self.ready.contains_any(FLAGS_BESIDES_DATA) {
             self.ready.take(ReadyFlags::READ);
             self.round = ReadRound::Reading { left: 0 };
         }
@@ -214,7 +214,7 @@ impl StreamEndpoint {
         }
         // A read with passed descriptors ends at their message, however much data follows.
         let short = bytes.len() < size && received.message.passed.is_empty();
-        if short && !self.ready.contains_any(NOT_ONLY_DATA) {
+        if short && !self.ready.contains_any(FLAGS_BESIDES_DATA) {
             self.round = ReadRound::Reading { left: 0 };
         } else if let ReadRound::Reading { left } = self.round {
             let further_reads = ancillary::reads_for(&received.message) - 1;
