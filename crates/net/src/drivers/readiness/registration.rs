@@ -26,7 +26,7 @@ pub(super) struct Registration {
     pub(super) visit: Visit,
 }
 
-/// Whether a token waits for a visit, and in which list. A token is in at most one list.
+/// The list in which a token waits for a visit, if any. A token is in at most one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Visit {
     None,
