@@ -72,7 +72,7 @@ fn command() -> Command {
                 .help("Port to listen on; 0 lets the system choose"),
         )
         .arg(number("threads", "N", cores()).help("Event loops; one per core by default"))
-        .arg(number("business", "N", default.business).help("Business threads, which execute the commands of clients"))
+        .arg(number("business", "N", default.business).help("Threads that execute commands"))
         .arg(
             number("queue", "LINES", default.queue).help("Lines that may be queued for one client"),
         )

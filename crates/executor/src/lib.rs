@@ -1,7 +1,7 @@
 //! Single-threaded event executors: the base layer of Waterwheel.
 //!
 //! An [`EventExecutor`] is a queue and a thread: tasks submitted from any thread run one at a time, in order.
-//! It never loses a task, never misses a wake-up, never wakes up in vain, and ends cleanly. [`Promise`]s carry
+//! An executor never loses a task, never misses a wake-up, never wakes up in vain, and ends cleanly. [`Promise`]s carry
 //! results, with listeners that run on the executor.
 //!
 //! ```
