@@ -28,7 +28,7 @@
 //! | module | contents | begin with |
 //! |---|---|---|
 //! | `address`, `payload`, `token`, `metrics` | values: addresses, files and datagrams as messages, tokens, counters | [`Address`], [`Token`], [`LoopMetrics`] |
-//! | `local_queue`, `queue_capacity`, `report_throttle`, `wake_flag` | small private helpers | |
+//! | `local_queue`, `queue_capacity`, `quoted`, `report_throttle`, `wake_flag` | small helpers | [`Quoted`] |
 //! | [`driver`] | the trait that every driver implements, and its contract; socket options; the queue of bytes to write | [`driver::Driver`] |
 //! | `event_loop` | event loops, groups, draining, registrations; `event_loop::turn` is one turn, described in `docs/LOOP.md` | [`EventLoopGroup`], [`LocalLoop`] |
 //! | `futures`, `foreign` | futures, sleeps and timeouts on a loop; file descriptors that belong to no channel | [`sleep`], [`Foreign`] |
@@ -43,6 +43,7 @@
 //! |---|---|
 //! | write a handler | [`Handler`], [`Ctx`], [`Message`], [`Completion`] |
 //! | write a handler with typed messages | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
+//! | hold bytes until there are enough of them | [`Cumulation`] |
 //! | build and change a pipeline | [`Pipeline`], [`Edit`], [`Signature`] |
 //! | run a slow handler on another executor | [`RemoteHandler`], [`Offloaded`] |
 //! | start a server or a client | [`ServerBootstrap`], [`Bootstrap`] |
@@ -81,6 +82,7 @@ mod pipeline;
 
 pub use crate::address::{Address, AddressSpec, ConnectTarget, Resolver, UnixAddress};
 pub use crate::base::metrics::{LAG_BUCKETS, LoopMetrics};
+pub use crate::base::quoted::Quoted;
 pub use crate::base::token::{Slab, Token, TokenMap};
 pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
 pub use crate::channel::error::ChannelError;
@@ -125,9 +127,9 @@ pub use crate::futures::{
 };
 pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{
-    At, Completion, Ctx, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit, Encode,
-    EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,
-    Message, Msg, Name, Offloaded, Out, OutboundHandler, Pipeline, PipelineError, RemoteCompletion,
-    RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId, TooMuchUnread, TypeMismatch,
-    TypeTag, Types,
+    At, Completion, Ctx, Cumulation, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit,
+    Encode, EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler,
+    LocalCtx, Message, Msg, Name, Offloaded, Out, OutboundHandler, Pipeline, PipelineError,
+    RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId,
+    TooMuchUnread, TypeMismatch, TypeTag, Types,
 };

@@ -13,10 +13,10 @@ use waterwheel_channel::transport::{
 use waterwheel_channel::{
     Address, AddressSpec, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError,
     ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
-    Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult, InvalidOption, Listener,
-    LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline, PipelineError, ReceiveSizes,
-    Resolver, ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch,
-    TypeTag, Types, UnixAddress, WaterMarks,
+    Cumulation, Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult,
+    InvalidOption, Listener, LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline,
+    PipelineError, Quoted, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
+    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
 };
 use waterwheel_channel::{
     ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
@@ -130,6 +130,8 @@ fn public_types_cross_threads_as_listed() {
         ("Stage", (false, false, false), (false, false, false)),
         is!(DecoderStuck: true true true),
         is!(TooMuchUnread: true true true),
+        is!(Cumulation: true true true),
+        is!(Quoted: true true true),
         // Handlers on another executor and their contexts; their slot is on the loop.
         is!(dyn RemoteHandler: true false false),
         is!(RemoteCtx: true true true),

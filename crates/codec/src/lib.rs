@@ -71,7 +71,6 @@
 
 mod frame;
 mod proxy;
-mod quoted;
 mod resp;
 mod text;
 
@@ -87,7 +86,6 @@ pub use crate::frame::varint::{VarintDecoder, VarintPrepender};
 pub use crate::proxy::{
     ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader, ProxyServer, ProxyTlv,
 };
-pub use crate::quoted::Quoted;
 pub use crate::resp::{
     RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError, RespLimits, RespValue,
     RespVersion,

@@ -6,8 +6,8 @@ use waterwheel_codec::{
     InvalidFrames, InvalidLengthField, JsonDecoder, LengthField, LengthFieldDecoder,
     LengthFieldError, LengthFieldPrepender, LineDecoder, LineEncoder, LineTooLong, LineUnfinished,
     LossyUtf8, NotUtf8, ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader,
-    ProxyServer, ProxyTlv, Quoted, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder,
-    RespError, RespLimits, RespValue, RespVersion, TextEncoder, TextLines, Utf8, VarintDecoder,
+    ProxyServer, ProxyTlv, RespCommand, RespCommandDecoder, RespDecoder, RespEncoder, RespError,
+    RespLimits, RespValue, RespVersion, TextEncoder, TextLines, Utf8, VarintDecoder,
     VarintPrepender,
 };
 
@@ -45,7 +45,6 @@ fn public_types_cross_threads_as_listed() {
         is!(ProxyHeader: true true true),
         is!(ProxyServer<fn(Option<&Address>) -> bool>: true true true),
         is!(ProxyTlv: true true true),
-        is!(Quoted: true true true),
         is!(RespCommand: true true true),
         is!(RespCommandDecoder: true true true),
         is!(RespDecoder: true true true),

@@ -48,6 +48,7 @@ pub use self::typed::chain::{Emit, Inbound, Stage, Then};
 pub use self::typed::codec::{
     DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Encode, Encoder, TooMuchUnread,
 };
+pub use self::typed::cumulation::Cumulation;
 pub use self::typed::directional::{In, InboundHandler, Out, OutboundHandler};
 pub use self::typed::encode_buffer::EncodeBuffer;
 pub use self::typed::signature::{Signature, TypeTag, Types};

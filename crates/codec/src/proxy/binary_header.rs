@@ -7,12 +7,12 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::{BufMut, Bytes, BytesMut};
+use waterwheel_channel::Quoted;
 
 use super::checksum::crc32c;
 use super::error::ProxyError;
 use super::header::{ProxyAddresses, ProxyHeader, unix_address, unix_field};
 use super::tlv::{HEAD as TLV_HEAD, ProxyTlv};
-use crate::quoted::Quoted;
 
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 

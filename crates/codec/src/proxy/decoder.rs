@@ -3,13 +3,12 @@
 use std::mem;
 
 use bytes::{Buf, Bytes};
-use waterwheel_channel::Decoder;
+use waterwheel_channel::{Decoder, Quoted};
 use waterwheel_executor::Error;
 
 use super::error::ProxyError;
 use super::header::ProxyHeader;
 use super::{binary_header, text_header};
-use crate::quoted::Quoted;
 
 /// Default maximum length of a header; more than known proxies send.
 const DEFAULT_MAX_HEADER: usize = 4 * 1024;

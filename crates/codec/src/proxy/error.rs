@@ -1,6 +1,6 @@
 //! Errors of PROXY headers.
 
-use crate::quoted::Quoted;
+use waterwheel_channel::Quoted;
 
 /// A missing or invalid PROXY header, or a header that cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

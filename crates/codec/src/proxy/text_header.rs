@@ -5,10 +5,10 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::BytesMut;
 use memchr::memchr;
+use waterwheel_channel::Quoted;
 
 use super::error::ProxyError;
 use super::header::{ProxyAddresses, ProxyHeader};
-use crate::quoted::Quoted;
 
 /// The prefix of a version 1 header.
 pub(super) const PREFIX: &[u8] = b"PROXY ";

@@ -1,9 +1,9 @@
 //! Type-length-value entries (TLV) of a PROXY header.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
+use waterwheel_channel::Quoted;
 
 use super::error::ProxyError;
-use crate::quoted::Quoted;
 
 /// Length of an entry's type and length fields.
 pub(super) const HEAD: usize = 3;

@@ -4,7 +4,7 @@ use std::mem;
 
 use bytes::{Buf, Bytes};
 use memchr::memchr;
-use waterwheel_channel::Decoder;
+use waterwheel_channel::{Decoder, Quoted};
 use waterwheel_executor::Error;
 
 use super::command::{RespCommand, Spans};
@@ -13,7 +13,6 @@ use super::inline::split;
 use super::limits::RespLimits;
 use super::scan::too_long;
 use super::token::{bulk, integer, line_end, size};
-use crate::quoted::Quoted;
 
 /// Maximum length of a line that holds the number of arguments or the length of an argument.
 const SHORT_LINE: usize = 24;

@@ -1,6 +1,6 @@
 //! Errors of RESP messages.
 
-use crate::quoted::Quoted;
+use waterwheel_channel::Quoted;
 
 /// Invalid RESP input, an exceeded limit, or a value that cannot be encoded.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

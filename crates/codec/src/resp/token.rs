@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use memchr::memchr2;
+use waterwheel_channel::Quoted;
 
 use super::error::RespError;
 use super::limits::RespLimits;
-use crate::quoted::Quoted;
 
 /// Maximum length of a line that is a length, a 64-bit number, a boolean or a null, including type byte and line end.
 const SHORT_LINE: usize = 24;

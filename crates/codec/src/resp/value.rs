@@ -2,12 +2,11 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use memchr::memchr2;
-use waterwheel_channel::Message;
+use waterwheel_channel::{Message, Quoted};
 
 use super::encoder::RespVersion;
 use super::error::RespError;
 use super::token::is_big_number;
-use crate::quoted::Quoted;
 
 /// Upper bound of the encoded size of a number, a length or an aggregate's header.
 const HEAD: usize = 40;

@@ -1,4 +1,4 @@
-//! The unread bytes of a decoder, kept until the rest of the message arrives.
+//! Unread bytes, kept until the rest of a message arrives.
 //!
 //! 1. While there are no unread bytes, new bytes are decoded in place, without a copy.
 //! 2. A few unread bytes are copied, so that they do not keep the whole block they were read into alive; many unread
@@ -17,8 +17,23 @@ const MAX_COPIED: usize = 4 * 1024;
 /// are at least a sixteenth of the memory that they keep from being freed.
 const MAX_COPIED_FRACTION: usize = 16;
 
+/// Bytes that a handler has received and not used yet. [`Decode`](crate::Decode) has one for its decoder; a handler
+/// that is no decoder uses its own, for example to look at the first bytes of a connection.
+///
+/// Bytes are not copied while nothing is kept, and a few times at most if they arrive in many pieces.
+///
+/// ```
+/// use bytes::Bytes;
+/// use waterwheel_channel::Cumulation;
+///
+/// let mut unread = Cumulation::default();
+/// let mut seen = unread.append(Bytes::from_static(b"first, sec"));
+/// assert_eq!(seen.split_to(7), "first, ");
+/// unread.keep(seen);
+/// assert_eq!(unread.append(Bytes::from_static(b"ond")), "second");
+/// ```
 #[derive(Debug, Default)]
-pub(super) struct Cumulation {
+pub struct Cumulation {
     /// Unread bytes where they were read.
     slice: Bytes,
     /// Unread bytes in a buffer of their own. Either this or `slice` is empty.
@@ -28,8 +43,9 @@ pub(super) struct Cumulation {
 }
 
 impl Cumulation {
-    /// Returns the unread bytes followed by the new ones, in one piece.
-    pub(super) fn append(&mut self, new: Bytes) -> Bytes {
+    /// Returns the kept bytes followed by the new ones, in one piece. Nothing is kept any more.
+    #[must_use]
+    pub fn append(&mut self, new: Bytes) -> Bytes {
         let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
         self.appended_len = slice.len() + owned.len();
         if self.appended_len == 0 {
@@ -44,8 +60,8 @@ impl Cumulation {
         owned.freeze()
     }
 
-    /// Keeps the bytes that the decoder left unread of the last `append`.
-    pub(super) fn keep(&mut self, left: Bytes) {
+    /// Keeps the bytes that were left unread of the last [`append`](Self::append).
+    pub fn keep(&mut self, left: Bytes) {
         let is_growing = left.len() == self.appended_len;
         let max_copied = MAX_COPIED.max(self.appended_len / MAX_COPIED_FRACTION);
         self.appended_len = 0;
@@ -64,8 +80,9 @@ impl Cumulation {
         }
     }
 
-    /// Takes the unread bytes.
-    pub(super) fn take(&mut self) -> Bytes {
+    /// Takes the kept bytes.
+    #[must_use]
+    pub fn take(&mut self) -> Bytes {
         let slice = mem::take(&mut self.slice);
         if slice.is_empty() { mem::take(&mut self.owned).freeze() } else { slice }
     }

@@ -9,7 +9,7 @@
 
 pub(crate) mod chain;
 pub(crate) mod codec;
-mod cumulation;
+pub(crate) mod cumulation;
 pub(crate) mod directional;
 pub(crate) mod encode_buffer;
 pub(crate) mod signature;

@@ -2,7 +2,14 @@
 
 use std::fmt;
 
-/// The first bytes of a peer's input, for an error text.
+/// The first bytes of a peer's input, for an error text: at most 24, in single quotes, control characters escaped.
+///
+/// ```
+/// use waterwheel_channel::Quoted;
+///
+/// assert_eq!(Quoted::new(b"GET / HTTP\r\n").to_string(), r"'GET / HTTP\r\n'");
+/// assert_eq!(Quoted::new(&[b'x'; 100]).to_string().len(), 26);
+/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Quoted {
     bytes: [u8; Self::MAX_BYTES],
@@ -13,7 +20,9 @@ impl Quoted {
     /// Maximum number of quoted bytes.
     const MAX_BYTES: usize = 24;
 
-    pub(crate) fn new(found: &[u8]) -> Self {
+    /// Copies the first bytes of `found`.
+    #[must_use]
+    pub fn new(found: &[u8]) -> Self {
         let length = found.len().min(Self::MAX_BYTES);
         let mut bytes = [0; Self::MAX_BYTES];
         bytes[..length].copy_from_slice(&found[..length]);
