@@ -45,6 +45,7 @@
 //! | write a handler with typed messages | [`InboundHandler`], [`OutboundHandler`]; [`Decoder`], [`Encoder`]; [`Stage`] |
 //! | hold bytes until there are enough of them | [`Cumulation`] |
 //! | build and change a pipeline | [`Pipeline`], [`Edit`], [`Signature`] |
+//! | hold writes back in a handler; declare a channel unwritable | [`PendingWriteQueue`], [`HeldBytes`], [`Unwritable`] |
 //! | run a slow handler on another executor | [`RemoteHandler`], [`Offloaded`] |
 //! | start a server or a client | [`ServerBootstrap`], [`Bootstrap`] |
 //! | limit the connections of a server; listen on every loop | [`ConnectionLimit`], [`Servers`] |
@@ -98,6 +99,7 @@ pub use crate::channel::transport;
 pub use crate::channel::transport::datagrams::Datagrams;
 pub use crate::channel::transport::listener::Listener;
 pub use crate::channel::transport::stream::Stream;
+pub use crate::channel::writing::writability::{HeldBytes, Unwritable};
 pub use crate::channel_group::{
     ChannelGroup, ChannelGroupFuture, GroupError, GroupOutcome, Selected, matchers,
 };
@@ -129,7 +131,7 @@ pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{
     At, Completion, Ctx, Cumulation, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit,
     Encode, EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler,
-    LocalCtx, Message, Msg, Name, Offloaded, Out, OutboundHandler, Pipeline, PipelineError,
-    RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then, TimerId,
-    TooMuchUnread, TypeMismatch, TypeTag, Types,
+    LocalCtx, Message, Msg, Name, Offloaded, Out, OutboundHandler, PendingWriteQueue, Pipeline,
+    PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then,
+    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types,
 };

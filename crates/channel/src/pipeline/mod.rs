@@ -17,6 +17,7 @@
 //! | how an event passes from handler to handler | `dispatch` |
 //! | where handlers are kept, and how a pipeline is changed | `slots` |
 //! | handlers that run on another executor | `offload` |
+//! | handlers that hold writes back | `pending_write_queue` |
 
 pub(crate) mod completion;
 pub(crate) mod context;
@@ -27,6 +28,7 @@ pub(crate) mod handle;
 pub(crate) mod handler;
 pub(crate) mod message;
 pub(crate) mod offload;
+mod pending_write_queue;
 pub(crate) mod slots;
 pub(crate) mod typed;
 
@@ -40,6 +42,7 @@ pub use self::handle::Pipeline;
 pub use self::handler::{Handler, HandlerResult};
 pub use self::message::{Message, Msg};
 pub use self::offload::{Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler};
+pub use self::pending_write_queue::PendingWriteQueue;
 pub use self::slots::edit::Edit;
 pub use self::slots::lookup::At;
 pub use self::slots::name::Name;

@@ -122,6 +122,21 @@ impl ChannelCore {
         if self.is_empty_ancillary(msg) {
             return ChannelError::EmptyAncillaryMessage;
         }
+        self.buffer_full_error(size)
+    }
+
+    /// Returns the error for a write of this size that a handler wants to hold; `None` if it may.
+    pub(crate) fn held_write_error(&self, size: usize) -> Option<ChannelError> {
+        if !self.lifecycle.get().is_open() {
+            return Some(self.shared.closed_error());
+        }
+        if self.is_output_over() {
+            return Some(ChannelError::OutputShutDown);
+        }
+        (size > self.bytes_before_refusal()).then(|| self.buffer_full_error(size))
+    }
+
+    fn buffer_full_error(&self, size: usize) -> ChannelError {
         let (pending, limit) = (self.total_pending(), self.options().water_marks.hard_cap());
         ChannelError::BufferFull { pending, limit, size }
     }
@@ -129,6 +144,16 @@ impl ChannelCore {
     #[cold]
     fn refuse_write(self: &Rc<Self>, msg: Msg, size: usize, done: Completion) {
         let error = self.refusal_error(&msg, size);
+        self.refuse_write_with(error, msg, done);
+    }
+
+    #[cold]
+    pub(crate) fn refuse_write_with(
+        self: &Rc<Self>,
+        error: ChannelError,
+        msg: Msg,
+        done: Completion,
+    ) {
         // Callers learn from other events that the channel is closed or its output shut down. Any other refusal
         // is a mistake in the program, and is reported if the write has no future.
         let expected = matches!(error, ChannelError::Closed { .. } | ChannelError::OutputShutDown);

@@ -1,9 +1,16 @@
-//! Water marks: pending bytes, and whether the channel is writable (C07).
+//! Writability: pending bytes against the water marks, and the reasons of handlers (C07, K09).
+//!
+//! ```text
+//!   pending bytes > high ──► above the mark until < low ─┐
+//!   a handler's backlog is too long ─────────────────────┼──► any of these: not writable
+//!   a handler's `Unwritable` declaration ────────────────┘
+//! ```
 //!
 //! Sums saturate: a message may claim any size.
 
 use std::cell::Cell;
-use std::rc::Rc;
+use std::fmt;
+use std::rc::{Rc, Weak};
 use std::sync::atomic::Ordering;
 
 use crate::channel::core::{ChannelCore, DeferredWork};
@@ -13,8 +20,11 @@ use crate::pipeline::slots::slot_list::HEAD;
 /// The writability of a channel, and the last announcement of it.
 #[derive(Debug)]
 pub(crate) struct Writability {
-    /// The number of handlers with too many waiting writes.
-    overflowing_handlers: Cell<u32>,
+    /// The number of reasons other than the water marks: handlers with too many waiting writes, and declarations.
+    unwritable_reasons: Cell<u32>,
+    /// True from the moment the pending bytes exceed the high water mark until they are below the low one.
+    is_above_mark: Cell<bool>,
+    /// True if neither of the above makes the channel unwritable.
     is_writable: Cell<bool>,
     /// The writability that was last announced to the handlers.
     last_announced: Cell<bool>,
@@ -26,7 +36,8 @@ pub(crate) struct Writability {
 impl Default for Writability {
     fn default() -> Self {
         Self {
-            overflowing_handlers: Cell::new(0),
+            unwritable_reasons: Cell::new(0),
+            is_above_mark: Cell::new(false),
             is_writable: Cell::new(true),
             last_announced: Cell::new(true),
             has_changed: Cell::new(false),
@@ -70,17 +81,21 @@ impl ChannelCore {
         self.check_low_mark();
     }
 
-    pub(crate) fn add_overflow(self: &Rc<Self>) {
-        self.writability.overflowing_handlers.set(self.writability.overflowing_handlers.get() + 1);
-        self.set_writable(false);
+    /// Makes the channel unwritable until [`remove_unwritable_reason`](Self::remove_unwritable_reason).
+    pub(crate) fn add_unwritable_reason(self: &Rc<Self>) {
+        let reasons = &self.writability.unwritable_reasons;
+        reasons.set(reasons.get() + 1);
+        self.update_writable();
     }
 
-    pub(crate) fn remove_overflow(self: &Rc<Self>) {
-        self.writability.overflowing_handlers.set(self.writability.overflowing_handlers.get() - 1);
-        self.check_low_mark();
+    pub(crate) fn remove_unwritable_reason(self: &Rc<Self>) {
+        let reasons = &self.writability.unwritable_reasons;
+        reasons.set(reasons.get() - 1);
+        self.update_writable();
     }
 
-    /// Returns the bytes in the buffer and in writes that wait at a busy handler (rule 6) or in deferred calls.
+    /// Returns the bytes in the buffer, those that handlers hold, and those of writes that wait at a busy handler
+    /// (rule 6) or in deferred calls.
     #[inline]
     pub(in crate::channel) fn pending(&self) -> usize {
         self.shared.pending.load(Ordering::Relaxed)
@@ -102,19 +117,19 @@ impl ChannelCore {
 
     #[inline]
     pub(crate) fn check_high_mark(self: &Rc<Self>) {
-        if self.writability.is_writable.get()
+        if !self.writability.is_above_mark.get()
             && self.total_pending() > self.options().water_marks.high()
         {
-            self.set_writable(false);
+            self.set_above_mark(true);
         }
     }
 
     #[inline(always)]
     pub(crate) fn check_low_mark(self: &Rc<Self>) {
-        let writable =
-            self.writability.is_writable.get() || self.writability.overflowing_handlers.get() > 0;
-        if !writable && self.total_pending() < self.options().water_marks.low() {
-            self.set_writable(true);
+        if self.writability.is_above_mark.get()
+            && self.total_pending() < self.options().water_marks.low()
+        {
+            self.set_above_mark(false);
         }
     }
 
@@ -128,11 +143,20 @@ impl ChannelCore {
     }
 
     #[cold]
-    fn set_writable(self: &Rc<Self>, writable: bool) {
-        self.writability.is_writable.set(writable);
-        self.writability.has_changed.set(true);
-        self.publish_writable();
-        self.mark_deferred(DeferredWork::WRITABILITY);
+    fn set_above_mark(self: &Rc<Self>, is_above: bool) {
+        self.writability.is_above_mark.set(is_above);
+        self.update_writable();
+    }
+
+    /// Recomputes the writability after one of its causes has changed. A change is announced later.
+    fn update_writable(self: &Rc<Self>) {
+        let state = &self.writability;
+        let is_writable = !state.is_above_mark.get() && state.unwritable_reasons.get() == 0;
+        if state.is_writable.replace(is_writable) != is_writable {
+            state.has_changed.set(true);
+            self.publish_writable();
+            self.mark_deferred(DeferredWork::WRITABILITY);
+        }
     }
 
     /// Announces a changed writability to the handlers, then pauses or resumes reads.
@@ -175,5 +199,94 @@ impl ChannelCore {
         } else {
             self.total_pending().saturating_add(1).saturating_sub(low)
         }
+    }
+}
+
+/// A handler's declaration that the channel is not writable, for a reason of its own: a limit it enforces, or
+/// another connection that cannot keep up. Created by [`Ctx::declare_unwritable`](crate::Ctx::declare_unwritable);
+/// the declaration ends when this is dropped.
+///
+/// Any number of declarations may exist at once. The channel is writable again when all have ended and the
+/// pending bytes allow it. Writes are not refused meanwhile: like the water marks, a declaration only asks
+/// others to wait. An accepted channel pauses its reads ([`PauseReads`](crate::PauseReads)).
+#[must_use = "the declaration ends when this is dropped"]
+pub struct Unwritable(Weak<ChannelCore>);
+
+impl Unwritable {
+    pub(crate) fn new(core: &Rc<ChannelCore>) -> Self {
+        core.add_unwritable_reason();
+        Self(Rc::downgrade(core))
+    }
+}
+
+impl Drop for Unwritable {
+    fn drop(&mut self) {
+        if let Some(core) = self.0.upgrade() {
+            core.remove_unwritable_reason();
+        }
+    }
+}
+
+impl fmt::Debug for Unwritable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Unwritable").field(&self.0.upgrade()).finish()
+    }
+}
+
+/// Bytes that a handler holds back and will write later, in whatever form. They count as pending bytes of the
+/// channel: for its water marks, its hard cap and the drain of its loop. Created by
+/// [`Ctx::count_held_bytes`](crate::Ctx::count_held_bytes); the count ends when this is dropped.
+///
+/// A handler that holds whole messages uses a [`PendingWriteQueue`](crate::PendingWriteQueue) instead.
+#[derive(Default)]
+pub struct HeldBytes {
+    core: Weak<ChannelCore>,
+    bytes: usize,
+}
+
+impl HeldBytes {
+    pub(crate) fn new(core: &Rc<ChannelCore>, bytes: usize) -> Self {
+        let mut held = Self { core: Rc::downgrade(core), bytes: 0 };
+        held.set(bytes);
+        held
+    }
+
+    /// Returns the bytes that are counted.
+    #[must_use]
+    pub fn get(&self) -> usize {
+        self.bytes
+    }
+
+    /// Changes the number of bytes. May change the writability, which is announced when the outermost call into
+    /// the channel has returned.
+    pub fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes);
+        let Some(core) = self.core.upgrade() else { return };
+        if bytes > before {
+            core.add_pending(bytes - before);
+        } else {
+            core.remove_pending(before - bytes);
+        }
+    }
+
+    /// Subtracts bytes, then calls `write`, which writes them to `core`. The water marks are checked after both,
+    /// so that bytes that move on from a handler to the channel's buffer are not announced as room in between.
+    pub(crate) fn pass_on(&mut self, core: &Rc<ChannelCore>, bytes: usize, write: impl FnOnce()) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        core.set_pending(core.pending().saturating_sub(bytes));
+        write();
+        core.check_low_mark();
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+impl fmt::Debug for HeldBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HeldBytes").field(&self.bytes).finish()
     }
 }

@@ -27,6 +27,7 @@ use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::channel::lifecycle::hold::Hold;
+use crate::channel::writing::writability::{HeldBytes, Unwritable};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::payload::Credentials;
 
@@ -150,6 +151,19 @@ impl<'a> Ctx<'a> {
     #[must_use]
     pub fn bytes_before_refusal(&self) -> usize {
         self.core.bytes_before_refusal()
+    }
+
+    /// Declares the channel unwritable, for a reason of this handler, until the returned value is dropped. Any
+    /// number of such declarations may exist at once.
+    pub fn declare_unwritable(&self) -> Unwritable {
+        Unwritable::new(self.core)
+    }
+
+    /// Counts bytes that this handler holds back as pending bytes of the channel, until the returned value is
+    /// dropped. For whole messages, see [`PendingWriteQueue`](crate::PendingWriteQueue).
+    #[must_use]
+    pub fn count_held_bytes(&self, bytes: usize) -> HeldBytes {
+        HeldBytes::new(self.core, bytes)
     }
 
     /// True while the channel is active: connected, or bound.

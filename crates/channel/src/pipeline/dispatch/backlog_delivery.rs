@@ -139,7 +139,7 @@ impl ChannelCore {
         if is_write {
             self.add_pending(bytes);
             if writes == MAX_QUEUED_WRITES + 1 {
-                self.add_overflow();
+                self.add_unwritable_reason();
             }
         }
     }
@@ -156,7 +156,7 @@ impl ChannelCore {
     fn release_queued(self: &Rc<Self>, bytes: usize, writes_before: usize, writes_after: usize) {
         self.remove_pending(bytes);
         if writes_before > MAX_QUEUED_WRITES && writes_after <= MAX_QUEUED_WRITES {
-            self.remove_overflow();
+            self.remove_unwritable_reason();
         }
     }
 

@@ -132,8 +132,8 @@ impl ChannelCore {
     /// Updates the writability of the channel by the number of writes queued for a handler.
     pub(super) fn update_backpressure(self: &Rc<Self>, link: &OffloadLink) {
         match link.take_overflow_change() {
-            Some(true) => self.add_overflow(),
-            Some(false) => self.remove_overflow(),
+            Some(true) => self.add_unwritable_reason(),
+            Some(false) => self.remove_unwritable_reason(),
             None => {}
         }
         self.check_high_mark();
