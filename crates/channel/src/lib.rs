@@ -49,8 +49,9 @@
 //! | run a slow handler on another executor | [`RemoteHandler`], [`Offloaded`] |
 //! | start a server or a client | [`ServerBootstrap`], [`Bootstrap`] |
 //! | limit the connections of a server; listen on every loop | [`ConnectionLimit`], [`Servers`] |
+//! | refuse connections before anything is built for them | [`AcceptGuard`], [`GuardChain`] |
 //! | set options | [`ChannelOptions`], [`SocketOption`](driver::SocketOption) |
-//! | name an address | [`Address`], [`UnixAddress`], [`AddressSpec`] |
+//! | name an address | [`Address`], [`UnixAddress`], [`AddressSpec`]; a range of them: [`Network`] |
 //! | register a channel with a loop | [`NewChannel`], [`EventLoop::register`] |
 //! | run each channel on a thread of its own | [`EventLoopGroup::per_channel`], [`TooManyChannels`] |
 //! | address many channels at once | [`ChannelGroup`], [`matchers`] |
@@ -81,11 +82,16 @@ mod models;
 mod payload;
 mod pipeline;
 
-pub use crate::address::{Address, AddressSpec, ConnectTarget, Resolver, UnixAddress};
+pub use crate::address::{
+    Address, AddressSpec, ConnectTarget, InvalidNetwork, Network, Resolver, UnixAddress,
+};
 pub use crate::base::metrics::{LAG_BUCKETS, LoopMetrics};
 pub use crate::base::quoted::Quoted;
 pub use crate::base::token::{Slab, Token, TokenMap};
-pub use crate::bootstrap::{Bootstrap, ConnectionLimit, Loops, ServerBootstrap, Servers};
+pub use crate::bootstrap::{
+    AcceptGuard, AcceptPermit, AcceptVerdict, AcceptedConnection, Bootstrap, ConnectionLimit,
+    GuardChain, Loops, Refusals, ServerBootstrap, Servers,
+};
 pub use crate::channel::error::ChannelError;
 pub use crate::channel::handle::attributes::AttrKey;
 pub use crate::channel::handle::new_channel::NewChannel;

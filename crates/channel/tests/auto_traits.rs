@@ -11,16 +11,17 @@ use waterwheel_channel::transport::{
     ConnectProgress, Outbound, Transport, TransportContext, TransportEvent, TransportWaker,
 };
 use waterwheel_channel::{
+    AcceptGuard, AcceptPermit, AcceptVerdict, AcceptedConnection, ChannelGroup, ChannelGroupFuture,
+    ConnectionLimit, GroupError, GroupOutcome, GuardChain, InvalidNetwork, Loops, Network,
+    Refusals, Selected, Servers,
+};
+use waterwheel_channel::{
     Address, AddressSpec, AncillaryMessage, At, AttrKey, Bootstrap, Channel, ChannelError,
     ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
     Cumulation, Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult,
     InvalidOption, Listener, LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline,
     PipelineError, Quoted, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
     TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
-};
-use waterwheel_channel::{
-    ChannelGroup, ChannelGroupFuture, ConnectionLimit, GroupError, GroupOutcome, Loops, Selected,
-    Servers,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -58,6 +59,14 @@ fn public_types_cross_threads_as_listed() {
         // A channel is used from any thread; its pipeline and handlers stay on the loop.
         is!(Channel: true true true),
         is!(Bootstrap: true true true),
+        is!(AcceptPermit: true true true),
+        is!(AcceptVerdict: true true true),
+        is!(AcceptedConnection: true true true),
+        is!(GuardChain: true true true),
+        is!(Refusals: true true true),
+        is!(dyn AcceptGuard: true true false),
+        is!(Network: true true true),
+        is!(InvalidNetwork: true true true),
         is!(ChannelGroup: true true true),
         is!(ConnectionLimit: true true true),
         is!(Servers: true true true),

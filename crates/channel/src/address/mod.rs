@@ -1,6 +1,7 @@
 //! Addresses of channels, and targets to connect to.
 
 mod address_spec;
+mod network;
 mod unix;
 
 use std::fmt;
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use self::address_spec::{AddressSpec, Resolver};
+pub use self::network::{InvalidNetwork, Network};
 pub use self::unix::UnixAddress;
 
 /// The address of a channel, of any transport.

@@ -53,6 +53,8 @@ pub struct LoopMetrics {
     pub registrations: usize,
     /// The number of channels, each counted from its registration until it is closed.
     pub channels: usize,
+    /// The number of accepted connections that [guards](crate::AcceptGuard) of servers on this loop have refused.
+    pub refused_connections: u64,
     /// The number of bytes that channels have read. A message that is not bytes counts the size it reports.
     pub bytes_read: u64,
     /// The number of bytes that channels have written. A message that is not bytes counts the size it reports.
@@ -86,6 +88,7 @@ struct CounterBlock {
     polled: AtomicU64,
     registrations: AtomicU64,
     channels: AtomicU64,
+    refused_connections: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     lag: [AtomicU64; LAG_BUCKETS],
@@ -128,6 +131,7 @@ impl LoopCounters {
             polled: zero(),
             registrations: zero(),
             channels: zero(),
+            refused_connections: zero(),
             bytes_read: zero(),
             bytes_written: zero(),
             lag: std::array::from_fn(|_| zero()),
@@ -174,6 +178,10 @@ impl LoopCounters {
         self.0.channels.store(channels as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn add_refused_connection(&self) {
+        add(&self.0.refused_connections, 1);
+    }
+
     #[inline]
     pub(crate) fn add_bytes_read(&self, bytes: usize) {
         add(&self.0.bytes_read, bytes as u64);
@@ -218,6 +226,7 @@ impl LoopCounters {
             timers: executor.timers,
             registrations: get(&counts.registrations) as usize,
             channels: get(&counts.channels) as usize,
+            refused_connections: get(&counts.refused_connections),
             bytes_read: get(&counts.bytes_read),
             bytes_written: get(&counts.bytes_written),
             slow_works: executor.slow_works,

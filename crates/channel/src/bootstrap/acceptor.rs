@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use waterwheel_executor::engine::{CommandAccess, report, run_user_code};
 use waterwheel_executor::{Error, Fault, Origin, UserCode};
 
+use super::accept_guard::GuardChain;
 use super::channel_template::ChannelTemplate;
 use super::connection_limit::{CONNECTION_PERMIT, ConnectionLimit, LimitReached};
 use super::loops::Loops;
@@ -33,6 +34,7 @@ pub(super) enum WorkerLoops {
 pub(super) struct ChildPlacer {
     workers: WorkerLoops,
     template: ChannelTemplate,
+    guards: GuardChain,
     limit: Option<ConnectionLimit>,
     /// Connections that wait for a permit of the connection limit. Used on the server's loop only.
     waiting: Mutex<VecDeque<NewChannel>>,
@@ -44,11 +46,13 @@ impl ChildPlacer {
     pub(super) fn new(
         workers: WorkerLoops,
         template: ChannelTemplate,
+        guards: GuardChain,
         limit: Option<ConnectionLimit>,
     ) -> Self {
         Self {
             workers,
             template,
+            guards,
             limit,
             waiting: Mutex::default(),
             refused: ReportThrottle::default(),
@@ -155,6 +159,13 @@ impl InboundHandler for Acceptor {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, accepted: NewChannel) -> HandlerResult {
         let children = &self.children;
+        let accepted = match children.guards.is_empty() {
+            true => accepted,
+            false => match children.guards.admit(ctx.event_loop(), accepted) {
+                Some(admitted) => admitted,
+                None => return Ok(()),
+            },
+        };
         if children.limit.is_some() {
             children.waiting().push_back(accepted);
             children.admit_waiting(ctx.core());

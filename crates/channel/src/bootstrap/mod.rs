@@ -4,7 +4,8 @@
 //!   ServerBootstrap ── bind ────► resolve ──► a boss's loop: register, bind ──► Channel
 //!                                               │ accepted
 //!                                               ▼
-//!                                             Acceptor ──► a worker's loop: register, child initialiser
+//!                                             Acceptor ──► guards, limit ──► a worker's loop: register, child
+//!                                                                            initialiser
 //!                   bind_on_each_loop: a server on every loop, and connections stay there
 //!   Bootstrap ──────── connect ─► resolve ──► a loop: register, connect ──────► Channel
 //! ```
@@ -13,6 +14,7 @@
 //! fails, the channel is closed and the future fails with the reason; if the future is cancelled, the channel
 //! is closed too.
 
+mod accept_guard;
 mod acceptor;
 mod bind_each_loop;
 mod channel_template;
@@ -23,6 +25,9 @@ mod opening;
 mod server_bootstrap;
 mod single_options;
 
+pub use self::accept_guard::{
+    AcceptGuard, AcceptPermit, AcceptVerdict, AcceptedConnection, GuardChain, Refusals,
+};
 pub use self::bind_each_loop::Servers;
 pub use self::client_bootstrap::Bootstrap;
 pub use self::connection_limit::ConnectionLimit;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use waterwheel_executor::{Error, PromiseFuture};
 
+use super::accept_guard::GuardChain;
 use super::acceptor::{Acceptor, ChildKeyFn, ChildPlacer, WorkerLoops};
 use super::channel_template::ChannelTemplate;
 use super::connection_limit::ConnectionLimit;
@@ -67,6 +68,7 @@ pub struct ServerBootstrap {
     resolver: Option<Arc<dyn Resolver>>,
     pub(super) own: ChannelTemplate,
     pub(super) child: ChannelTemplate,
+    guards: GuardChain,
     limit: Option<ConnectionLimit>,
     child_key: Option<Arc<ChildKeyFn>>,
 }
@@ -85,6 +87,7 @@ impl ServerBootstrap {
             transports: Arc::new(transports),
             own: ChannelTemplate::default(),
             child: ChannelTemplate::default(),
+            guards: GuardChain::default(),
             limit: None,
             child_key: None,
         }
@@ -180,6 +183,13 @@ impl ServerBootstrap {
         self
     }
 
+    /// Sets the guards that decide on each accepted connection, before the connection limit, the choice of a loop and
+    /// the child initialiser: see [`AcceptGuard`](crate::AcceptGuard). Replaces a chain that was set before.
+    pub fn accept_guards(mut self, guards: &GuardChain) -> Self {
+        self.guards = guards.clone();
+        self
+    }
+
     /// Limits the open connections of all servers of this bootstrap together: see [`ConnectionLimit`].
     pub fn max_connections(self, max: usize) -> Self {
         self.connection_limit(&ConnectionLimit::new(max))
@@ -263,7 +273,8 @@ impl ServerBootstrap {
         for option in &self.child.socket_options {
             transport.set_child_option(*option)?;
         }
-        let children = Arc::new(ChildPlacer::new(workers, self.child.clone(), self.limit.clone()));
+        let (guards, limit) = (self.guards.clone(), self.limit.clone());
+        let children = Arc::new(ChildPlacer::new(workers, self.child.clone(), guards, limit));
         let own = self.own.clone();
         let new = self.own.apply(NewChannel::with_transport(transport)).initialiser(move |edit| {
             own.initialise(edit)?;

@@ -4,4 +4,5 @@ mod support;
 
 mod accept;
 mod connect;
+mod guards;
 mod servers_and_clients;
