@@ -139,5 +139,5 @@ pub use crate::pipeline::{
     Encode, EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler,
     LocalCtx, Message, Msg, Name, Offloaded, Out, OutboundHandler, PendingWriteQueue, Pipeline,
     PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then,
-    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types,
+    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, WatchedCompletion,
 };

@@ -21,7 +21,8 @@ use waterwheel_channel::{
     Cumulation, Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult,
     InvalidOption, Listener, LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline,
     PipelineError, Quoted, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
-    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WaterMarks,
+    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WatchedCompletion,
+    WaterMarks,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode,
@@ -98,6 +99,7 @@ fn public_types_cross_threads_as_listed() {
         is!(LocalCtx: false false true),
         is!(Edit<'_>: false false true),
         is!(Completion: false false true),
+        is!(WatchedCompletion: false false true),
         is!(TransportContext: false false true),
         is!(TransportWaker: true true true),
         // Types that move to their loop, and messages from one loop to another.

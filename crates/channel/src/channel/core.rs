@@ -34,7 +34,7 @@ use crate::channel::lifecycle::connecting::Connecting;
 use crate::channel::lifecycle::half_closure::HalfClosureState;
 use crate::channel::lifecycle::step_queue::{LifecycleStep, StepQueue};
 use crate::channel::options::ChannelOptions;
-use crate::channel::reading::ReadState;
+use crate::channel::reading::{ReadStart, ReadState};
 use crate::channel::transport::{Transport, TransportContext};
 use crate::channel::writing::outbound::Outbound;
 use crate::channel::writing::writability::Writability;
@@ -89,6 +89,7 @@ pub(super) struct ColdFields {
     pub(super) close_waiters: CloseWaiters,
     pub(super) connecting: Option<Box<Connecting>>,
     pub(super) last_write: Option<Nanos>,
+    pub(super) read_start: ReadStart,
     pub(super) unhandled_errors: ReportThrottle,
     /// The time of the last report of an unhandled error.
     pub(super) last_error_report: Option<Nanos>,

@@ -2,11 +2,13 @@
 
 use std::fmt;
 use std::mem;
+use std::rc::Rc;
 
 use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{Error, Origin, Promise, UserCode};
 
 use crate::channel::error::ChannelError;
+use crate::pipeline::watched_completion::WatchedState;
 
 /// Receives the result of one outbound operation: a write, a close, a connect, ….
 ///
@@ -54,6 +56,8 @@ enum CompletionKind {
     Ignored,
     Local(Origin, Box<dyn FnOnce(Result<(), Error>)>),
     Shared(Promise<()>),
+    /// The completion of a caller, which a handler watches.
+    Watched(Rc<WatchedState>),
 }
 
 impl Completion {
@@ -66,6 +70,10 @@ impl Completion {
     #[track_caller]
     pub fn local(f: impl FnOnce(Result<(), Error>) + 'static) -> Self {
         Self(CompletionKind::Local(Origin::here(), Box::new(f)))
+    }
+
+    pub(super) fn watched(state: Rc<WatchedState>) -> Self {
+        Self(CompletionKind::Watched(state))
     }
 
     /// Takes the completion, leaving [`none`](Self::none) in its place. The caller is responsible for
@@ -82,10 +90,11 @@ impl Completion {
 
     /// True for a promise whose future was dropped: no code will see the result.
     pub(crate) fn is_detached(&self) -> bool {
-        matches!(
-            &self.0,
-            CompletionKind::Shared(promise) if promise.is_detached() && !promise.is_cancelled()
-        )
+        match &self.0 {
+            CompletionKind::Shared(promise) => promise.is_detached() && !promise.is_cancelled(),
+            CompletionKind::Watched(state) => state.is_detached(),
+            CompletionKind::Ignored | CompletionKind::Local(..) => false,
+        }
     }
 
     /// Completes the operation successfully.
@@ -108,6 +117,7 @@ impl Completion {
             CompletionKind::Shared(promise) => {
                 promise.complete(result);
             }
+            CompletionKind::Watched(state) => state.complete(result),
         }
     }
 
@@ -125,14 +135,20 @@ impl Completion {
     /// Calls `f` when the operation is cancelled, on the thread that cancels it. Only a promise can be
     /// cancelled.
     pub(crate) fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
-        if let CompletionKind::Shared(promise) = &mut self.0 {
-            promise.on_cancel(f);
+        match &mut self.0 {
+            CompletionKind::Shared(promise) => promise.on_cancel(f),
+            CompletionKind::Watched(state) => state.on_cancel(f),
+            CompletionKind::Ignored | CompletionKind::Local(..) => {}
         }
     }
 
     /// True if the future of the promise was cancelled.
     pub(crate) fn is_cancelled(&self) -> bool {
-        matches!(&self.0, CompletionKind::Shared(promise) if promise.is_cancelled())
+        match &self.0 {
+            CompletionKind::Shared(promise) => promise.is_cancelled(),
+            CompletionKind::Watched(state) => state.is_cancelled(),
+            CompletionKind::Ignored | CompletionKind::Local(..) => false,
+        }
     }
 
     /// Marks the operation as begun, so that it can no longer be cancelled. Returns `false` if it was
@@ -142,6 +158,7 @@ impl Completion {
         match &mut self.0 {
             CompletionKind::Ignored | CompletionKind::Local(..) => true,
             CompletionKind::Shared(promise) => promise.set_uncancellable(),
+            CompletionKind::Watched(state) => state.begin(),
         }
     }
 }
@@ -155,7 +172,7 @@ impl From<Promise<()>> for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         // A promise that is dropped fails by itself.
-        if let CompletionKind::Local(..) = self.0 {
+        if let CompletionKind::Local(..) | CompletionKind::Watched(_) = self.0 {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }
     }
@@ -167,6 +184,7 @@ impl fmt::Debug for Completion {
             CompletionKind::Ignored => f.write_str("Completion(none)"),
             CompletionKind::Local(origin, _) => write!(f, "Completion({origin})"),
             CompletionKind::Shared(promise) => write!(f, "Completion({promise:?})"),
+            CompletionKind::Watched(_) => f.write_str("Completion(watched)"),
         }
     }
 }

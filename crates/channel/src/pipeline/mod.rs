@@ -12,7 +12,7 @@
 //!
 //! | to understand | read |
 //! |---|---|
-//! | what a user writes | `handler`, `context`, `message`, `completion` |
+//! | what a user writes | `handler`, `context`, `message`, `completion`, `watched_completion` |
 //! | handlers with message types, decoders and encoders | `typed` |
 //! | how an event passes from handler to handler | `dispatch` |
 //! | where handlers are kept, and how a pipeline is changed | `slots` |
@@ -31,6 +31,7 @@ pub(crate) mod offload;
 mod pending_write_queue;
 pub(crate) mod slots;
 pub(crate) mod typed;
+mod watched_completion;
 
 pub use self::completion::Completion;
 pub use self::context::Ctx;
@@ -56,3 +57,4 @@ pub use self::typed::directional::{In, InboundHandler, Out, OutboundHandler};
 pub use self::typed::encode_buffer::EncodeBuffer;
 pub use self::typed::signature::{Signature, TypeTag, Types};
 pub use self::typed::type_check::TypeMismatch;
+pub use self::watched_completion::WatchedCompletion;

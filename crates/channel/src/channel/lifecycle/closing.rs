@@ -123,6 +123,13 @@ impl ChannelCore {
         }
     }
 
+    /// Keeps the cause for a close that is about to be requested.
+    pub(crate) fn give_close_cause(&self, cause: Error) {
+        if self.is_open() {
+            self.shared.set_close_cause(cause);
+        }
+    }
+
     /// Closes the channel after its flushed messages, as far as they can be written without the peer reading.
     pub(crate) fn close_after_writes(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         self.write_out();

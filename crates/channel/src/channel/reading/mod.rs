@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, Nanos};
 
 use crate::base::token::Token;
 use crate::channel::core::{ChannelCore, DeferredWork};
@@ -56,6 +56,16 @@ impl ReadState {
             self.is_requested.set(false);
         }
     }
+}
+
+/// When the transport began to read, for handlers that query it.
+#[derive(Clone, Copy, Default)]
+pub(super) enum ReadStart {
+    /// No handler has queried it.
+    #[default]
+    NotRecorded,
+    NotReading,
+    Since(Nanos),
 }
 
 /// The reasons why reads are paused. They resume when no reason is left.
@@ -378,11 +388,38 @@ impl ChannelCore {
             if self.read_state.pause_reasons.get() != PauseReasons::NONE {
                 return; // The transport is told when the pause ends.
             }
+            self.record_read_start(on);
             let plan = on.then(|| ReadPlan {
                 max_reads: self.options().reads_per_round.max(1),
                 size: self.next_read_size(),
             });
             self.with_transport(|transport, context| transport.set_read(context, plan));
+        }
+    }
+
+    fn record_read_start(&self, on: bool) {
+        let start = self.cold.get().map_or(ReadStart::NotRecorded, |cold| cold.read_start);
+        let changed = match start {
+            ReadStart::NotReading if on => ReadStart::Since(self.here.now()),
+            ReadStart::Since(_) if !on => ReadStart::NotReading,
+            ReadStart::NotRecorded | ReadStart::NotReading | ReadStart::Since(_) => return,
+        };
+        self.cold.get_or_create().read_start = changed;
+    }
+
+    /// Returns since when the transport has been reading. Recorded from the first call on, because it costs reading the
+    /// clock.
+    pub(crate) fn reading_since(&self) -> Option<Nanos> {
+        let reads = self.read_state.is_on.get()
+            && self.read_state.pause_reasons.get() == PauseReasons::NONE;
+        let mut cold = self.cold.get_or_create();
+        if let ReadStart::NotRecorded = cold.read_start {
+            cold.read_start =
+                if reads { ReadStart::Since(self.here.now()) } else { ReadStart::NotReading };
+        }
+        match cold.read_start {
+            ReadStart::Since(start) => Some(start),
+            ReadStart::NotRecorded | ReadStart::NotReading => None,
         }
     }
 

@@ -178,6 +178,15 @@ impl<'a> Ctx<'a> {
         self.core.is_auto_read()
     }
 
+    /// Returns since when the channel's transport has been reading without a pause; `None` while it does not read:
+    /// no round is requested, the channel is not active or not registered, the input is over, or reads are paused
+    /// because the channel is not writable. The time is recorded from the first call of this method on; the first
+    /// call counts as the beginning if the transport is reading already.
+    #[must_use]
+    pub fn reading_since(&self) -> Option<Nanos> {
+        self.core.reading_since()
+    }
+
     /// True if this handler was removed during the current call, by itself or by a handler it called. It
     /// receives no further events, and should pass on the data it still holds.
     #[must_use]

@@ -82,6 +82,20 @@ impl Ctx<'_> {
         self.close_with(Completion::local(f));
     }
 
+    /// Closes the channel like [`close`](Self::close), and gives the cause: operations that fail because of the
+    /// close report it. The first cause that is given stays. If a handler holds the close back, the cause is kept
+    /// for the close that follows.
+    pub fn close_because(&self, cause: Error) {
+        self.core().give_close_cause(cause);
+        self.close();
+    }
+
+    /// Closes the channel at once with this cause, as a failure of the transport does: no handler is asked, and
+    /// flushed messages that the transport has not taken fail. For a peer that is not to be waited for.
+    pub fn abort(&self, cause: Error) {
+        self.core().close(Some(cause), Completion::none());
+    }
+
     /// Deregisters the channel from its loop.
     pub fn deregister(&self) {
         self.deregister_with(Completion::none());

@@ -5,6 +5,7 @@ mod held_writes;
 mod last_write_time;
 mod misbehaving_messages;
 mod read_pauses;
+mod reading_since;
 mod reads;
 mod water_marks;
 mod writes;
