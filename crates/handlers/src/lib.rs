@@ -51,5 +51,7 @@
 #![forbid(unsafe_code)]
 
 mod idle;
+mod wire_log;
 
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+pub use crate::wire_log::{DEFAULT_SHOWN_BYTES, DEFAULT_WIRE_TARGET, WireLog, WireLogBuilder};

@@ -1,6 +1,8 @@
 //! `Send` and `Sync` of every public type.
 
-use waterwheel_handlers::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+use waterwheel_handlers::{
+    IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle, WireLog, WireLogBuilder,
+};
 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
@@ -15,6 +17,8 @@ fn public_types_cross_threads_as_listed() {
         is!(IdleHandlerBuilder: true true true),
         is!(IdleKind: true true true),
         is!(InvalidIdle: true true true),
+        is!(WireLog: true true true),
+        is!(WireLogBuilder: true true true),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
 }

@@ -1,9 +1,15 @@
-//! Allocation budget: an idle handler adds no allocation.
+//! Allocation budgets: no stock handler adds an allocation.
 
+use std::fmt::{Debug, Write};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_handlers::IdleHandler;
+use tracing::field::Field;
+use tracing::{Event, Metadata, Subscriber, span};
+use waterwheel_channel::Edit;
+use waterwheel_executor::Error;
+use waterwheel_handlers::{IdleHandler, WireLog};
 use waterwheel_testkit::embedded::Embedded;
 
 #[path = "../../../support/counting_allocator.rs"]
@@ -13,19 +19,11 @@ use counting_allocator::allocations_in;
 
 const ROUNDS: usize = 200;
 
-/// Counts allocations of reads, writes and passing time after a warm-up.
-fn allocated(watched: bool) -> u64 {
-    let limit = Duration::from_millis(10);
-    let mut channel = Embedded::builder()
-        .stream()
-        .build(|edit| {
-            if watched {
-                let idle = IdleHandler::builder().reader(limit).writer(limit).all(limit);
-                edit.add_last("idle", idle.build()?)?;
-            }
-            Ok(())
-        })
-        .unwrap();
+const LIMIT: Duration = Duration::from_millis(10);
+
+/// Counts allocations of reads, writes and passing time after a warm-up, on a channel with these handlers.
+fn allocated(initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>) -> u64 {
+    let mut channel = Embedded::builder().stream().build(initialiser).unwrap();
     let mut rounds = || {
         for _ in 0..ROUNDS {
             channel.with_pipeline(|pipeline| {
@@ -34,7 +32,7 @@ fn allocated(watched: bool) -> u64 {
                 pipeline.write(Bytes::from_static(b"out"));
                 pipeline.flush();
             });
-            channel.advance(limit / 4);
+            channel.advance(LIMIT / 4);
             while channel.read_outbound_any().is_some() {}
             while channel.read_inbound_any().is_some() {}
         }
@@ -45,5 +43,56 @@ fn allocated(watched: bool) -> u64 {
 
 #[test]
 fn c14_an_idle_handler_allocates_nothing_on_a_busy_channel() {
-    assert_eq!(allocated(true), allocated(false));
+    let watched = allocated(|edit| {
+        let idle = IdleHandler::builder().reader(LIMIT).writer(LIMIT).all(LIMIT);
+        edit.add_last("idle", idle.build()?)?;
+        Ok(())
+    });
+    assert_eq!(watched, allocated(|_| Ok(())));
+}
+
+/// A subscriber that formats every field into a buffer of its own.
+#[derive(Default)]
+struct FormatsAll(Mutex<String>);
+
+impl Subscriber for FormatsAll {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target() == "budget"
+    }
+
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        let mut line = self.0.lock().unwrap();
+        line.clear();
+        event.record(&mut |field: &Field, value: &dyn Debug| {
+            write!(line, "{field}={value:?}").unwrap();
+        });
+    }
+
+    fn enter(&self, _: &span::Id) {}
+
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[test]
+fn k06_a_wire_log_allocates_nothing_whether_it_is_enabled_or_not() {
+    let logged = || {
+        allocated(|edit| {
+            let log = WireLog::builder().target("budget");
+            edit.add_last("line", log.clone().build())?;
+            edit.add_last("dump", log.hex_dump().build())?;
+            Ok(())
+        })
+    };
+    let unlogged = allocated(|_| Ok(()));
+    assert_eq!(logged(), unlogged, "not enabled");
+    let enabled = tracing::subscriber::with_default(FormatsAll::default(), logged);
+    assert_eq!(enabled, unlogged, "enabled");
 }
