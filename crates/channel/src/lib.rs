@@ -100,6 +100,7 @@ pub use crate::channel::handle::{Channel, ChannelFuture};
 pub use crate::channel::lifecycle::half_closure::{HalfClosed, PeerFinished};
 pub use crate::channel::lifecycle::hold::Hold;
 pub use crate::channel::options::{ChannelOptions, InvalidOption, PauseReads, WaterMarks};
+pub use crate::channel::reading::read_pause::ReadPause;
 pub use crate::channel::reading::read_size::ReceiveSizes;
 pub use crate::channel::transport;
 pub use crate::channel::transport::datagrams::Datagrams;

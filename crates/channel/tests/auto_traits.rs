@@ -20,8 +20,8 @@ use waterwheel_channel::{
     ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
     Cumulation, Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult,
     InvalidOption, Listener, LocalCtx, Message, Msg, Name, NewChannel, PauseReads, Pipeline,
-    PipelineError, Quoted, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId, Stream,
-    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WatchedCompletion,
+    PipelineError, Quoted, ReadPause, ReceiveSizes, Resolver, ServerBootstrap, Signature, SlotId,
+    Stream, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, UnixAddress, WatchedCompletion,
     WaterMarks,
 };
 use waterwheel_channel::{
@@ -97,6 +97,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Pipeline<'_>: false false true),
         is!(Ctx<'_>: false false true),
         is!(LocalCtx: false false true),
+        is!(ReadPause: false false true),
         is!(Edit<'_>: false false true),
         is!(Completion: false false true),
         is!(WatchedCompletion: false false true),

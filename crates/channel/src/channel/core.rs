@@ -96,6 +96,8 @@ pub(super) struct ColdFields {
     pub(super) handler_failures: ReportThrottle,
     /// The timer that ends the pause after a failed read.
     pub(super) read_pause_timer: Option<TimerKey>,
+    /// The number of [`ReadPause`](crate::ReadPause) values of handlers.
+    pub(super) read_pauses: u32,
     offload: OffloadState,
 }
 

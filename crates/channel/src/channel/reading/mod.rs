@@ -1,5 +1,6 @@
 //! Reading: rounds of reads, auto-read and pauses (C09).
 
+pub(crate) mod read_pause;
 pub(crate) mod read_size;
 
 use std::cell::Cell;
@@ -80,6 +81,8 @@ impl PauseReasons {
     const AT_CONNECTION_LIMIT: PauseReasons = PauseReasons(1 << 1);
     /// The channel is not writable.
     const UNWRITABLE: PauseReasons = PauseReasons(1 << 2);
+    /// A handler keeps a [`ReadPause`](read_pause::ReadPause).
+    const HANDLER: PauseReasons = PauseReasons(1 << 3);
 
     fn has(self, reason: PauseReasons) -> bool {
         self.0 & reason.0 != 0

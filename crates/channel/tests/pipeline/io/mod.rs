@@ -1,6 +1,7 @@
 //! Reads and writes of a channel: rounds, pauses, flushes, water marks.
 
 mod flushes;
+mod handler_pauses;
 mod held_writes;
 mod last_write_time;
 mod misbehaving_messages;
