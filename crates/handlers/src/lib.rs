@@ -51,7 +51,11 @@
 #![forbid(unsafe_code)]
 
 mod idle;
+mod timeout;
 mod wire_log;
 
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+pub use crate::timeout::{
+    FirstMessageDeadline, InvalidTimeout, ReadTimeout, TimeoutError, WriteTimeout,
+};
 pub use crate::wire_log::{DEFAULT_SHOWN_BYTES, DEFAULT_WIRE_TARGET, WireLog, WireLogBuilder};
