@@ -1,7 +1,17 @@
 //! Detects idle channels: no read, no write, or neither for a while (C14).
 //!
-//! 1. There is one timer per limit, which activity does not touch (`timeout/rearming_timer.rs`): a read or a write costs
-//!    one clock read and no timer operation, and the event is neither early nor late.
+//! ```text
+//!   limit       ├──────── limit ────────┤
+//!   time   ─────●────r────r─────────────┼────┬──────────────► r: something was read
+//!             start       │             ▲    ▲
+//!                         │             │    └ set again for the rest: the channel is idle
+//!                         │             └ the timer fires: not idle yet
+//!                         └ the last activity
+//! ```
+//!
+//! 1. There is one timer per limit. Activity does not touch the timer, but only records its time. The timer compares
+//!    that time when it fires and is set again for the rest. A read or a write therefore costs one clock read and no
+//!    timer operation, and the event is neither early nor late.
 //! 2. A read round counts from its end; a channel is not idle during a round.
 //! 3. A write counts when the transport has accepted some of its bytes, not while it is pending. The channel records
 //!    that time (`Ctx::last_write`), so this handler need not intercept writes.
@@ -10,11 +20,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Message, Msg, Signature};
+use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TimerId};
 use waterwheel_executor::{Error, Nanos};
-
-use crate::timeout::read_activity::ReadActivity;
-use crate::timeout::rearming_timer::RearmingTimer;
 
 /// Fires an [`IdleEvent`], a user event for the following handlers, when nothing was read, nothing was written, or
 /// neither for a while. See the [crate's page](crate) for an example.
@@ -29,7 +36,9 @@ pub struct IdleHandler {
     limits: IdleLimits,
     /// Time of the activation; `None` while the channel is inactive.
     started: Option<Nanos>,
-    reads: ReadActivity,
+    last_read: Nanos,
+    /// True during a read round.
+    is_reading: bool,
     /// Timer and last event, indexed by [`IdleKind`].
     timers: [IdleTimer; 3],
 }
@@ -47,9 +56,9 @@ impl IdleLimits {
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct IdleTimer {
-    timer: RearmingTimer,
+    id: Option<TimerId>,
     /// The time of the last activity when the last event was fired.
     reported: Option<Nanos>,
 }
@@ -64,9 +73,9 @@ impl IdleHandler {
         Self {
             limits,
             started: None,
-            reads: ReadActivity::default(),
-            timers: IdleKind::EACH
-                .map(|kind| IdleTimer { timer: RearmingTimer::new(kind as u32), reported: None }),
+            last_read: Nanos::default(),
+            is_reading: false,
+            timers: Default::default(),
         }
     }
 
@@ -79,13 +88,13 @@ impl IdleHandler {
             return; // The handler was added while the channel was about to fire `on_active`.
         }
         let now = ctx.now();
-        (self.started, self.reads) = (Some(now), ReadActivity::starting(now));
+        (self.started, self.last_read, self.is_reading) = (Some(now), now, false);
         if self.limits.has_limit(IdleKind::Writer) || self.limits.has_limit(IdleKind::All) {
             let _ = ctx.last_write(); // Makes the channel record write times from now on.
         }
         for kind in IdleKind::EACH {
             if let Some(limit) = self.limits.after[kind.index()] {
-                self.timer(kind).set(limit, ctx);
+                self.set_timer(kind, limit, ctx);
             }
         }
     }
@@ -93,12 +102,14 @@ impl IdleHandler {
     fn stop(&mut self, ctx: &Ctx<'_>) {
         self.started = None;
         for timer in &mut self.timers {
-            timer.timer.cancel(ctx);
+            if let Some(id) = timer.id.take() {
+                ctx.cancel(id);
+            }
         }
     }
 
-    fn timer(&mut self, kind: IdleKind) -> &mut RearmingTimer {
-        &mut self.timers[kind.index()].timer
+    fn set_timer(&mut self, kind: IdleKind, delay: Duration, ctx: &Ctx<'_>) {
+        self.timers[kind.index()].id = Some(ctx.schedule(delay, kind as u32));
     }
 
     /// Returns the time of the last activity of this kind; `None` during a read round.
@@ -106,22 +117,24 @@ impl IdleHandler {
         let written = || ctx.last_write().unwrap_or(started);
         match kind {
             IdleKind::Writer => Some(written()),
-            IdleKind::Reader => self.reads.last(),
-            IdleKind::All => self.reads.last().map(|read| read.max(written())),
+            _ if self.is_reading => None,
+            IdleKind::Reader => Some(self.last_read),
+            IdleKind::All => Some(self.last_read.max(written())),
         }
     }
 
     fn check_idle(&mut self, kind: IdleKind, limit: Duration, ctx: &Ctx<'_>) {
-        self.timer(kind).fired();
         // An inactive channel is closed, not idle; `on_inactive` follows.
         let Some(started) = self.started.filter(|_| ctx.is_active()) else { return };
+        let now = ctx.now();
         let Some(last) = self.last_activity(kind, started, ctx) else {
-            return self.timer(kind).set(limit, ctx);
+            return self.set_timer(kind, limit, ctx);
         };
-        if !self.timer(kind).is_due(last.plus(limit), ctx) {
-            return;
+        let left = last.plus(limit).since(now);
+        if !left.is_zero() {
+            return self.set_timer(kind, left, ctx);
         }
-        self.timer(kind).set(limit, ctx);
+        self.set_timer(kind, limit, ctx);
         let reported = self.timers[kind.index()].reported.replace(last);
         ctx.fire_user_event(IdleEvent { kind, first: reported != Some(last) });
         // A handler that removed this one in response keeps the channel open.
@@ -161,13 +174,17 @@ impl Handler for IdleHandler {
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.reads.on_read();
+        self.is_reading = true;
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.reads.on_read_complete(|| ctx.now());
+        // A round without a message for this handler does not count, as when a decoder has kept half a message.
+        if self.is_reading {
+            self.is_reading = false;
+            self.last_read = ctx.now();
+        }
         ctx.fire_read_complete();
         Ok(())
     }

@@ -1,8 +1,11 @@
 //! `Send` and `Sync` of every public type.
 
 use waterwheel_handlers::{
-    FirstMessageDeadline, IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle,
-    InvalidTimeout, ReadTimeout, TimeoutError, WireLog, WireLogBuilder, WriteTimeout,
+    AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
+    ProtocolDetectorBuilder, SearchOutcome, StockProbe,
+};
+use waterwheel_handlers::{
+    IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle, WireLog, WireLogBuilder,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -13,6 +16,16 @@ use auto_traits::{AutoTraits, NotImplemented, is};
 #[test]
 fn public_types_cross_threads_as_listed() {
     let listed = [
+        is!(AtLimit: true true true),
+        is!(DetectError: true true true),
+        is!(Detection: true true true),
+        is!(InvalidDetector: true true true),
+        is!(dyn Probe: true true false),
+        is!(ProbeSearch: true true true),
+        is!(ProtocolDetector: true true true),
+        is!(ProtocolDetectorBuilder: true true true),
+        is!(SearchOutcome: true true true),
+        is!(StockProbe: true true true),
         is!(IdleEvent: true true true),
         is!(IdleHandler: true true true),
         is!(IdleHandlerBuilder: true true true),
@@ -20,12 +33,6 @@ fn public_types_cross_threads_as_listed() {
         is!(InvalidIdle: true true true),
         is!(WireLog: true true true),
         is!(WireLogBuilder: true true true),
-        is!(FirstMessageDeadline: true true true),
-        is!(InvalidTimeout: true true true),
-        is!(ReadTimeout: true true true),
-        is!(TimeoutError: true true true),
-        // Shares completions with its channel, and is built in the initialiser.
-        is!(WriteTimeout: false false true),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
 }
