@@ -12,7 +12,7 @@ use super::error::RespError;
 use super::inline::split;
 use super::limits::RespLimits;
 use super::scan::too_long;
-use super::token::{bulk, integer, line_end, size};
+use super::token::{bulk, integer, line_end, malformed, size};
 
 /// Maximum length of a line that holds the number of arguments or the length of an argument.
 const SHORT_LINE: usize = 24;
@@ -67,7 +67,7 @@ impl RespCommandDecoder {
         match found {
             Ok(true) => {
                 let (wire, spans) = (buf.split_to(self.at), self.spans.take());
-                self.reset();
+                (self.at, self.searched) = (0, 0);
                 Ok((spans.len() > 0).then(|| RespCommand::of_wire(wire, spans)))
             }
             Ok(false) if buf.len() <= self.limits.message => Ok(None),
@@ -86,11 +86,18 @@ impl RespCommandDecoder {
     #[inline]
     fn scan(&mut self, buf: &[u8]) -> Result<bool, RespError> {
         if self.at == 0 {
-            let Some(end) = line_end(buf, 0, &mut self.searched, SHORT_LINE)? else {
-                return Ok(false);
+            let (count, next) = match short_number(buf, 1) {
+                Some(header) => header,
+                None => match line_end(buf, 0, &mut self.searched, SHORT_LINE)? {
+                    Some(end) => (count(&buf[1..end])?, end + 2),
+                    None => return Ok(false),
+                },
             };
-            self.left = self.count(&buf[1..end])?;
-            self.at = end + 2;
+            let limit = self.limits.elements;
+            if count > limit {
+                return Err(RespError::TooMany { count, limit });
+            }
+            (self.left, self.at) = (count, next);
         }
         while self.left > 0 {
             match buf.get(self.at) {
@@ -98,31 +105,19 @@ impl RespCommandDecoder {
                 Some(b'$') => {}
                 Some(other) => return Err(RespError::NotBulk { found: Quoted::new(&[*other]) }),
             }
-            let Some(end) = line_end(buf, self.at, &mut self.searched, SHORT_LINE)? else {
-                return Ok(false);
+            let (length, from) = match short_number(buf, self.at + 1) {
+                Some(header) => header,
+                None => match line_end(buf, self.at, &mut self.searched, SHORT_LINE)? {
+                    Some(end) => (length(&buf[self.at + 1..end])?, end + 2),
+                    None => return Ok(false),
+                },
             };
-            let line = &buf[self.at + 1..end];
-            let Some(length) = size(line) else {
-                let found = Quoted::new(line);
-                return Err(RespError::Malformed { expected: "length", found });
-            };
-            let Some(span) = bulk(buf, end + 2, length, &self.limits)? else { return Ok(false) };
+            let Some(span) = bulk(buf, from, length, &self.limits)? else { return Ok(false) };
             self.at = span.end + 2;
             self.left -= 1;
             self.spans.push(span);
         }
         Ok(true)
-    }
-
-    /// Returns the number of arguments. A negative number counts as 0, as in Redis.
-    fn count(&self, line: &[u8]) -> Result<usize, RespError> {
-        let Some(count) = integer(line) else {
-            let found = Quoted::new(line);
-            return Err(RespError::Malformed { expected: "number of arguments", found });
-        };
-        let count = usize::try_from(count.max(0)).unwrap_or(usize::MAX);
-        let limit = self.limits.elements;
-        if count > limit { Err(RespError::TooMany { count, limit }) } else { Ok(count) }
     }
 
     #[cold]
@@ -147,6 +142,39 @@ impl RespCommandDecoder {
         (self.at, self.searched, self.left) = (0, 0, 0);
         self.spans = Spans::default();
     }
+}
+
+/// Parses the digits at `from` if they are few and their line is complete. Returns the number and the start of the next
+/// line. Anything else is left to the slower functions, which know the errors.
+#[inline]
+fn short_number(buf: &[u8], from: usize) -> Option<(usize, usize)> {
+    const MOST_DIGITS: usize = 7;
+    let (mut value, mut at) = (0, from);
+    loop {
+        let byte = *buf.get(at)?;
+        let digit = usize::from(byte.wrapping_sub(b'0'));
+        if digit > 9 {
+            let is_line_end = byte == b'\r' && buf.get(at + 1) == Some(&b'\n');
+            return (is_line_end && at > from).then_some((value, at + 2));
+        }
+        if at - from == MOST_DIGITS {
+            return None;
+        }
+        value = value * 10 + digit;
+        at += 1;
+    }
+}
+
+/// Parses the number of arguments. A negative number counts as 0, as in Redis.
+fn count(line: &[u8]) -> Result<usize, RespError> {
+    match integer(line) {
+        Some(count) => Ok(usize::try_from(count.max(0)).unwrap_or(usize::MAX)),
+        None => Err(malformed("number of arguments", line)),
+    }
+}
+
+fn length(line: &[u8]) -> Result<usize, RespError> {
+    size(line).ok_or_else(|| malformed("length", line))
 }
 
 impl Decoder for RespCommandDecoder {

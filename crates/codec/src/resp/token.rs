@@ -230,6 +230,6 @@ pub(super) fn is_big_number(text: &[u8]) -> bool {
 }
 
 #[cold]
-fn malformed(expected: &'static str, found: &[u8]) -> RespError {
+pub(super) fn malformed(expected: &'static str, found: &[u8]) -> RespError {
     RespError::Malformed { expected, found: Quoted::new(found) }
 }
