@@ -13,6 +13,7 @@
 //! | options | [`ChannelOptions`](channel::ChannelOptions), [`SocketOption`](channel::driver::SocketOption) |
 //! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
+//! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
@@ -30,6 +31,7 @@ pub use waterwheel_codec as codec;
 pub use waterwheel_executor as executor;
 pub use waterwheel_handlers as handlers;
 pub use waterwheel_net as net;
+pub use waterwheel_pool as pool;
 
 #[doc = include_str!("../../../docs/EXAMPLES.md")]
 pub mod examples {}

@@ -1,5 +1,6 @@
 //! Addresses to bind and connect to, given as an address or as a name to resolve.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use waterwheel_executor::Promise;
@@ -18,8 +19,9 @@ use super::{Address, UnixAddress};
 /// assert_eq!(AddressSpec::from("unix:@door"), UnixAddress::abstract_name("door").into());
 /// assert_eq!(AddressSpec::from(("localhost", 80)), AddressSpec::from("localhost:80"));
 /// assert_eq!(AddressSpec::from((IpAddr::from([127, 0, 0, 1]), 80)), AddressSpec::from("127.0.0.1:80"));
+/// assert_eq!(AddressSpec::from("localhost:80").to_string(), "localhost:80");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AddressSpec {
     /// An address.
@@ -85,6 +87,15 @@ impl From<(&str, u16)> for AddressSpec {
         match host.parse::<IpAddr>() {
             Ok(ip) => (ip, port).into(),
             Err(_) => AddressSpec::Name(format!("{host}:{port}")),
+        }
+    }
+}
+
+impl fmt::Display for AddressSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AddressSpec::Address(address) => address.fmt(f),
+            AddressSpec::Name(name) => f.write_str(name),
         }
     }
 }

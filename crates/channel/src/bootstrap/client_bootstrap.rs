@@ -80,6 +80,33 @@ impl Bootstrap {
         }
     }
 
+    /// Replaces the loops of this bootstrap; all other settings stay. A clone whose loops are one given loop connects
+    /// there, for callers that want a channel on their own loop.
+    ///
+    /// ```
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{Address, Bootstrap, EventLoopGroup, ServerBootstrap, local};
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(2).build()?;
+    /// let server = ServerBootstrap::new(&group, local::Local).bind(Address::local("anywhere")).join()?;
+    /// let clients = Bootstrap::new(&group, local::Local);
+    /// for at in clients.loops().all() {
+    ///     let client = clients.clone().on_loops(&at).connect(Address::local("anywhere")).join()?;
+    ///     assert_eq!(client.event_loop(), at);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn on_loops(mut self, loops: impl Into<Loops>) -> Self {
+        self.loops = loops.into();
+        self
+    }
+
+    /// Returns the loops that the channels run on.
+    #[must_use]
+    pub fn loops(&self) -> &Loops {
+        &self.loops
+    }
+
     /// Sets the initialiser of each pipeline, which is called on the channel's loop. If it fails, the channel
     /// is closed and the future fails.
     pub fn initialiser(

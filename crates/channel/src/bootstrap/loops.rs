@@ -25,8 +25,9 @@ enum LoopsKind {
 }
 
 impl Loops {
-    /// Returns the next loop.
-    pub(super) fn next(&self) -> EventLoop {
+    /// Returns the loop that the group's chooser picks for the next channel.
+    #[must_use]
+    pub fn next(&self) -> EventLoop {
         match &self.0 {
             LoopsKind::Group(group) => group.next(),
             LoopsKind::One(event_loop) => event_loop.clone(),
@@ -50,7 +51,8 @@ impl Loops {
     }
 
     /// Returns all loops, in order: at least one.
-    pub(super) fn all(&self) -> Vec<EventLoop> {
+    #[must_use]
+    pub fn all(&self) -> Vec<EventLoop> {
         match &self.0 {
             LoopsKind::Group(group) => group.children().collect(),
             LoopsKind::One(event_loop) => vec![event_loop.clone()],
@@ -62,8 +64,9 @@ impl Loops {
         matches!(self.0, LoopsKind::One(_))
     }
 
-    /// True if each channel gets a loop of its own.
-    pub(super) fn is_per_channel(&self) -> bool {
+    /// True if each channel gets a loop of its own: see [`EventLoopGroup::per_channel`].
+    #[must_use]
+    pub fn is_per_channel(&self) -> bool {
         matches!(&self.0, LoopsKind::Group(group) if group.is_per_channel())
     }
 

@@ -366,3 +366,21 @@ fn c12_a_panic_while_the_address_is_converted_fails_the_future() {
         assert!(failure(each).contains("address panics"));
     });
 }
+
+#[test]
+fn c12_a_clone_on_other_loops_keeps_all_other_settings() {
+    let fixture = BootstrapFixture::with_loops(Manual::readiness(), 2);
+    let clients = fixture.client().attribute(&LABEL, "kept".to_owned());
+    for at in clients.loops().all() {
+        let here = clients.clone().on_loops(&at);
+        for _ in 0..2 {
+            let connected = here.connect("192.0.2.1:80");
+            fixture.run_until_idle();
+            let _peer = fixture.sockets.next_connect().expect("a connect was begun").accept();
+            let channel = connected.join().unwrap();
+            assert_eq!(channel.event_loop(), at);
+            assert_eq!(*channel.attribute(&LABEL).unwrap(), "kept");
+        }
+    }
+    fixture.manual.set_clock_mode(ClockMode::AutoAdvance);
+}

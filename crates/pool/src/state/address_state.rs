@@ -1,0 +1,91 @@
+//! The state of one address: its connections by stage, its idle ones by loop, and the acquires that wait for it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use waterwheel_channel::{AddressSpec, Slab, Token};
+
+use super::connection::{PoolEntry, StageCounts};
+use super::idle_list::IdleList;
+use crate::options::{LoopAffinity, ReuseOrder};
+
+/// An acquire that waits.
+pub(super) struct WaitingAcquire<W> {
+    pub(super) waiter: W,
+    /// The index of the loop that it was made on.
+    pub(super) event_loop: Option<usize>,
+}
+
+pub(super) struct AddressState<W> {
+    pub(super) address: Arc<AddressSpec>,
+    pub(super) stages: StageCounts,
+    /// Idle connections by loop; the last list is for loops that the pool does not know.
+    pub(super) idle: Vec<IdleList>,
+    /// Waiting acquires by ticket: the first one is served first.
+    pub(super) waiting: BTreeMap<u64, WaitingAcquire<W>>,
+    /// Waiting acquires for which no connection is arriving, as last counted.
+    pub(super) uncovered: usize,
+    /// True while the minimum of idle connections is kept.
+    pub(super) is_stocked: bool,
+    /// True from a failed connect until the retry, if the minimum of idle connections is kept.
+    pub(super) is_backing_off: bool,
+    /// Pauses in a row, since a connection was last leased.
+    pub(super) failures: u32,
+}
+
+impl<W> AddressState<W> {
+    pub(super) fn new(address: Arc<AddressSpec>, loops: usize) -> Self {
+        Self {
+            address,
+            stages: StageCounts::default(),
+            idle: vec![IdleList::default(); loops + 1],
+            waiting: BTreeMap::new(),
+            uncovered: 0,
+            is_stocked: true,
+            is_backing_off: false,
+            failures: 0,
+        }
+    }
+
+    /// Returns the waiting acquires for which no connection is arriving.
+    pub(super) fn count_uncovered(&self) -> usize {
+        self.waiting.len().saturating_sub(self.stages.arriving())
+    }
+
+    /// Returns the arriving connections that no acquire waits for.
+    pub(super) fn count_spare(&self) -> usize {
+        self.stages.arriving().saturating_sub(self.waiting.len())
+    }
+
+    pub(super) fn idle_of(&mut self, event_loop: Option<usize>) -> &mut IdleList {
+        let unknown = self.idle.len() - 1;
+        &mut self.idle[event_loop.unwrap_or(unknown)]
+    }
+
+    /// Chooses an idle connection for an acquire from this loop, by the rules of [`LoopAffinity`].
+    pub(super) fn choose_idle<C>(
+        &self,
+        connections: &Slab<PoolEntry<C>>,
+        from: Option<usize>,
+        (reuse, affinity): (ReuseOrder, LoopAffinity),
+        has_room: bool,
+    ) -> Option<Token> {
+        let end_of = |list: &IdleList| match reuse {
+            ReuseOrder::NewestFirst => list.newest,
+            ReuseOrder::OldestFirst => list.oldest,
+        };
+        let own = from.filter(|_| affinity != LoopAffinity::Ignored);
+        if let Some(own) = own {
+            let found = end_of(&self.idle[own]);
+            if found.is_some() || (has_room && affinity == LoopAffinity::LocalFirst) {
+                return found;
+            }
+        }
+        let ends = self.idle.iter().filter_map(end_of);
+        let order = |id: &Token| connections.get(*id).map(|entry| entry.use_order);
+        match reuse {
+            ReuseOrder::NewestFirst => ends.max_by_key(order),
+            ReuseOrder::OldestFirst => ends.min_by_key(order),
+        }
+    }
+}
