@@ -50,8 +50,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod detect;
 mod idle;
 mod wire_log;
 
+pub use crate::detect::{
+    AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
+    ProtocolDetectorBuilder, SearchOutcome, StockProbe,
+};
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
 pub use crate::wire_log::{DEFAULT_SHOWN_BYTES, DEFAULT_WIRE_TARGET, WireLog, WireLogBuilder};

@@ -1,17 +1,31 @@
 //! `Send` and `Sync` of every public type.
 
 use waterwheel_handlers::{
+    AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
+    ProtocolDetectorBuilder, SearchOutcome, StockProbe,
+};
+use waterwheel_handlers::{
     IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle, WireLog, WireLogBuilder,
 };
 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
 
-use auto_traits::{AutoTraits, is};
+use auto_traits::{AutoTraits, NotImplemented, is};
 
 #[test]
 fn public_types_cross_threads_as_listed() {
     let listed = [
+        is!(AtLimit: true true true),
+        is!(DetectError: true true true),
+        is!(Detection: true true true),
+        is!(InvalidDetector: true true true),
+        is!(dyn Probe: true true false),
+        is!(ProbeSearch: true true true),
+        is!(ProtocolDetector: true true true),
+        is!(ProtocolDetectorBuilder: true true true),
+        is!(SearchOutcome: true true true),
+        is!(StockProbe: true true true),
         is!(IdleEvent: true true true),
         is!(IdleHandler: true true true),
         is!(IdleHandlerBuilder: true true true),

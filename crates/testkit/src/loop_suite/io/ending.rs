@@ -10,7 +10,7 @@ use waterwheel_channel::{ForeignContext, ForeignHandle, ForeignHandler, LocalLoo
 use waterwheel_executor::{Error, UserCode};
 
 use super::super::bench::{TIMEOUT, panic_quietly};
-use super::probe::{Probe, ProbeLog, bench, foreign, nothing, register, source};
+use super::probe::{ProbeLog, ReadinessProbe, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
 const SHUT_DOWN: &str = "unregistered: the event loop is shutting down";
@@ -166,7 +166,7 @@ pub fn l08_a_source_is_registered_again_at_its_end(fixture: &dyn Fixture) {
         fn on_unregistered(&mut self, (): &(), _: Option<Error>) {
             let here = LocalLoop::current().expect("told on the loop");
             let (log, next) = self.0.take().expect("told once");
-            let probe = Probe::new(&log, nothing);
+            let probe = ReadinessProbe::new(&log, nothing);
             here.register_foreign(next, Interest::READABLE, probe).expect("it may");
         }
     }

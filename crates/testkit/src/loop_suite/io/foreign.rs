@@ -10,7 +10,7 @@ use waterwheel_channel::driver::{Interest, Readiness};
 use waterwheel_channel::{ForeignContext, LocalLoop, on_ready};
 use waterwheel_executor::Error;
 
-use super::probe::{Probe, ProbeLog, bench, foreign, nothing, register, source};
+use super::probe::{ProbeLog, ReadinessProbe, bench, foreign, nothing, register, source};
 use crate::driver_suite::Fixture;
 
 /// Checks that readiness is reported in every turn until it is consumed.
@@ -36,7 +36,7 @@ pub fn l08_a_handler_that_consumes_readiness_is_called_once(fixture: &dyn Fixtur
     let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (foreign, manual) = source(fixture);
     let drains = manual.clone();
-    let probe = Probe::new(&log, move |ready: Readiness, _: &ForeignContext| {
+    let probe = ReadinessProbe::new(&log, move |ready: Readiness, _: &ForeignContext| {
         assert!(ready.is_readable());
         drains.borrow_mut().drain();
         Ok(())
@@ -118,7 +118,7 @@ pub fn l08_a_hang_up_reaches_the_handler(fixture: &dyn Fixture) {
 pub fn l08_an_empty_interest_is_refused(fixture: &dyn Fixture) {
     let (mut bench, log) = (bench(fixture), ProbeLog::default());
     let (refused, manual) = source(fixture);
-    let probe = Probe::new(&log, nothing);
+    let probe = ReadinessProbe::new(&log, nothing);
     let error = bench.here(|here| here.register_foreign(refused, Interest::NONE, probe));
     assert!(error.is_err());
     manual.borrow_mut().make_readable();
@@ -187,7 +187,7 @@ pub fn l08_a_callback_registers_another_source(fixture: &dyn Fixture) {
     let (mut second, of_second) = (Some(second), inner.clone());
     let (_handle, first) = register(&mut bench, fixture, &log, move |_, context| {
         if let Some(second) = second.take() {
-            let probe = Probe::new(&of_second, nothing);
+            let probe = ReadinessProbe::new(&of_second, nothing);
             let registered =
                 context.event_loop().register_foreign(second, Interest::READABLE, probe);
             registered.map_err(Error::new)?;

@@ -40,12 +40,12 @@ impl ProbeLog {
 }
 
 /// A handler that logs `ready` and `unregistered: cause`, and calls a closure when it is ready.
-pub(super) struct Probe<F> {
+pub(super) struct ReadinessProbe<F> {
     log: ProbeLog,
     on_ready: F,
 }
 
-impl<F> Probe<F>
+impl<F> ReadinessProbe<F>
 where
     F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
@@ -54,7 +54,7 @@ where
     }
 }
 
-impl<F> ForeignHandler<()> for Probe<F>
+impl<F> ForeignHandler<()> for ReadinessProbe<F>
 where
     F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
@@ -104,7 +104,7 @@ where
     F: FnMut(Readiness, &ForeignContext) -> Result<(), Error> + 'static,
 {
     let (foreign, trigger) = source(fixture);
-    let probe = Probe::new(log, on_ready);
+    let probe = ReadinessProbe::new(log, on_ready);
     let handle = bench.here(|here| here.register_foreign(foreign, Interest::READABLE, probe));
     (handle.expect("a source can be watched"), trigger)
 }

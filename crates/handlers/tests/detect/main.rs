@@ -1,0 +1,12 @@
+//! Protocol detection: the stock probes, and the handler on a virtual clock.
+
+mod support;
+
+mod choice;
+mod ending;
+mod failures;
+mod handing_over;
+mod limits;
+mod offloaded;
+mod properties;
+mod stock_probes;
