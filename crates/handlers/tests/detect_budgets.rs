@@ -1,7 +1,7 @@
 //! Allocation budget of protocol detection.
 
 use bytes::Bytes;
-use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg, PipelineError};
+use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
 use waterwheel_handlers::{ProtocolDetector, StockProbe};
 use waterwheel_testkit::embedded::Embedded;
 
@@ -23,7 +23,8 @@ impl Handler for Discard {
     }
 }
 
-/// Returns a channel with a detector of all stock protocols, whose initialisers add nothing.
+/// Returns a channel with a detector of all stock protocols, whose initialisers add nothing. (The edit of a pipeline
+/// whose handlers declare types allocates for their check.)
 fn detecting() -> Embedded {
     let stock = [
         ("tls", StockProbe::Tls),
@@ -45,19 +46,7 @@ fn detecting() -> Embedded {
 }
 
 #[test]
-fn k13_a_first_read_that_decides_allocates_no_more_than_its_edits() {
-    // The edit of the initialiser, and the removal of the detector: each checks the types of the pipeline, which
-    // allocates while a handler declares its types.
-    let by_hand = detecting().with_pipeline(|pipeline| {
-        let edits = || {
-            pipeline.edit(|_| Ok::<_, PipelineError>(()))?;
-            pipeline.remove("detect")
-        };
-        let (allocated, edited) = allocations_in(edits);
-        edited.map(|()| allocated)
-    });
-    let by_hand = by_hand.unwrap().unwrap();
-    assert!(by_hand <= 2, "{by_hand} allocations");
+fn k13_a_first_read_that_decides_allocates_nothing() {
     for first in [
         "\x16\x03\x01\x02\x00\x01",
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
@@ -74,7 +63,7 @@ fn k13_a_first_read_that_decides_allocates_no_more_than_its_edits() {
             assert_eq!(pipeline.names(), ["discard"]);
             allocated
         });
-        assert_eq!(allocated.unwrap(), by_hand, "{first}");
+        assert_eq!(allocated.unwrap(), 0, "{first}");
     }
 }
 

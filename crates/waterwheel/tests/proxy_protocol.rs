@@ -3,9 +3,8 @@
 //! A test whose program is not installed prints a note and passes; `scripts/test` installs the programs.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::process::Command;
 use std::sync::mpsc::channel;
 
 use waterwheel::bytes::Bytes;
@@ -16,9 +15,12 @@ use waterwheel::channel::{
 use waterwheel::codec::{ProxyEncoder, ProxyHeader, ProxyServer, ProxyTlv};
 use waterwheel::net::{Auto, Tcp};
 
+#[path = "support/haproxy.rs"]
+mod haproxy;
 #[path = "support/program.rs"]
 mod program;
 
+use haproxy::HaProxy;
 use program::{WAIT_LIMIT, connect};
 
 /// Answers an HTTP request with the peer's address and the other fields of the PROXY header.
@@ -87,48 +89,6 @@ fn k04_a_server_uses_the_client_address_sent_by_curl() {
     assert!(output.status.success(), "{text} {:?}", output.stderr);
     let (answered, local) = text.split_once('\n').unwrap();
     assert_eq!(answered, local, "left: address in the answer, right: curl's own address");
-}
-
-/// A running HAProxy in front of a server; dropping the value kills it.
-struct HaProxy {
-    child: Child,
-    address: SocketAddr,
-}
-
-impl HaProxy {
-    /// Starts HAProxy with these options for sending headers. It inherits its listening socket, so that no other process
-    /// can take the port.
-    fn start(server: SocketAddr, send: &str) -> Option<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let config = format!(
-            "defaults\n mode tcp\n timeout connect 20s\n timeout client 20s\n timeout server 20s\n\
-             frontend front\n bind fd@0\n default_backend back\n\
-             backend back\n server one {server} {send}\n"
-        );
-        let name = format!("waterwheel-haproxy-{}-{}", std::process::id(), address.port());
-        let path = std::env::temp_dir().join(name);
-        std::fs::write(&path, config).unwrap();
-        let mut command = Command::new("haproxy");
-        command.arg("-db").arg("-f").arg(&path).stdin(OwnedFd::from(listener));
-        let started = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        match started {
-            Ok(child) => Some(Self { child, address }),
-            Err(error) => {
-                println!("not tested: haproxy: {error}");
-                None
-            }
-        }
-    }
-}
-
-impl Drop for HaProxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        let name = format!("waterwheel-haproxy-{}-{}", std::process::id(), self.address.port());
-        let _ = std::fs::remove_file(std::env::temp_dir().join(name));
-    }
 }
 
 #[test]

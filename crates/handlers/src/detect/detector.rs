@@ -79,6 +79,8 @@ const MAX_HELD_EVENTS: usize = 16;
 /// - *Limits.* 8 KiB and 10 seconds by default; see the [builder](ProtocolDetectorBuilder).
 /// - *Without a match* the fallback is chosen. If there is none, a [`DetectError`] with the first bytes goes to the
 ///   handlers after the detector, and the channel is closed. A connection that ends without a byte is no error.
+/// - *User events* that come before the choice are held, up to 16; more pass at once.
+/// - *A drain* does not wait for a connection whose protocol is unknown.
 /// - *Auto-read off.* The detector requests the rounds of reads that it needs. The chosen handlers may get one round
 ///   more than they have requested.
 /// - *After a PROXY header* another protocol begins: the initialiser for [`StockProbe::Proxy`](crate::StockProbe) adds
@@ -151,19 +153,15 @@ impl ProtocolDetector {
         }
     }
 
-    fn detect(&mut self, new: Bytes, ctx: &Ctx<'_>) -> HandlerResult {
+    fn detect(&mut self, new: Bytes, ctx: &Ctx<'_>) {
         self.is_in_round = true;
         let bytes = self.held.append(new);
         if ctx.is_removed() {
             self.phase = DetectorPhase::Decided;
-            self.deliver(bytes, ctx);
-            return Ok(());
+            return self.deliver(bytes, ctx);
         }
         match self.search.advance(&self.plan.protocols, &bytes) {
-            SearchOutcome::NeedMore => {
-                self.held.keep(bytes);
-                Ok(())
-            }
+            SearchOutcome::NeedMore => self.held.keep(bytes),
             SearchOutcome::LimitReached => {
                 let (limit, first) = (self.plan.max_bytes, Quoted::new(&bytes));
                 let error = DetectError::TooLong { limit, first };
@@ -182,18 +180,15 @@ impl ProtocolDetector {
         bytes: Bytes,
         error: DetectError,
         ctx: &Ctx<'_>,
-    ) -> HandlerResult {
+    ) {
         match at_limit {
             AtLimit::Decide => self.finish(bytes, error, ctx),
-            AtLimit::Close => {
-                self.refuse(error, bytes, ctx);
-                Ok(())
-            }
+            AtLimit::Close => self.refuse(error, bytes, ctx),
         }
     }
 
     /// Decides by the bytes that have come.
-    fn finish(&mut self, bytes: Bytes, error: DetectError, ctx: &Ctx<'_>) -> HandlerResult {
+    fn finish(&mut self, bytes: Bytes, error: DetectError, ctx: &Ctx<'_>) {
         let outcome = self.search.finish(&self.plan.protocols, &bytes);
         self.conclude(outcome, bytes, error, ctx)
     }
@@ -205,7 +200,7 @@ impl ProtocolDetector {
         bytes: Bytes,
         error: DetectError,
         ctx: &Ctx<'_>,
-    ) -> HandlerResult {
+    ) {
         let plan = self.plan.clone();
         let choice = match outcome {
             SearchOutcome::Match(at) => Some(&plan.protocols[at].choice),
@@ -213,27 +208,27 @@ impl ProtocolDetector {
         };
         match choice {
             Some(choice) => self.hand_over(choice, bytes, ctx),
-            None => {
-                self.refuse(error, bytes, ctx);
-                Ok(())
-            }
+            None => self.refuse(error, bytes, ctx),
         }
     }
 
-    fn hand_over(&mut self, choice: &PipelineChoice, bytes: Bytes, ctx: &Ctx<'_>) -> HandlerResult {
-        if let Err(cause) = ctx.pipeline().edit(|edit| choice.initialise(edit)) {
-            let protocol = choice.name.clone();
-            self.refuse(DetectError::NotInitialised { protocol, cause }, bytes, ctx);
-            return Ok(());
+    fn hand_over(&mut self, choice: &PipelineChoice, bytes: Bytes, ctx: &Ctx<'_>) {
+        // One edit, so that the types of the final pipeline are checked before it gets a byte.
+        let edited = ctx.pipeline().edit(|edit| {
+            choice.initialise(edit)?;
+            edit.remove_if_present(ctx.slot())?;
+            Ok::<_, Error>(())
+        });
+        match edited {
+            Ok(()) => {
+                self.phase = DetectorPhase::Decided;
+                self.deliver(bytes, ctx);
+            }
+            Err(cause) => {
+                let protocol = choice.name.clone();
+                self.refuse(DetectError::NotInitialised { protocol, cause }, bytes, ctx);
+            }
         }
-        self.phase = DetectorPhase::Decided;
-        self.deliver(bytes, ctx);
-        // Not earlier: events that arrive while this handler runs are queued here, behind the held bytes. They would
-        // overtake the bytes if the handler were removed.
-        if !ctx.is_removed() {
-            ctx.pipeline().remove(ctx.slot())?;
-        }
-        Ok(())
     }
 
     /// Fires what was held: `on_active`, user events, bytes.
@@ -256,8 +251,10 @@ impl ProtocolDetector {
     /// Fires the error and closes the channel, unless a handler removes the detector in response.
     fn refuse(&mut self, error: DetectError, bytes: Bytes, ctx: &Ctx<'_>) {
         let error = Error::new(error);
+        // The edit of an initialiser has removed it if only an `on_added` failed.
+        let was_removed = ctx.is_removed();
         ctx.fire_error(error.clone());
-        if ctx.is_removed() {
+        if ctx.is_removed() && !was_removed {
             self.phase = DetectorPhase::Decided;
             return self.deliver(bytes, ctx);
         }
@@ -268,12 +265,11 @@ impl ProtocolDetector {
 
     /// Decides at the end of the stream. A stream without bytes is given to the fallback if answers can still be written
     /// (half-closure), and otherwise closed without an error.
-    fn on_end(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+    fn on_end(&mut self, ctx: &Ctx<'_>) {
         let bytes = self.held.take();
         if bytes.is_empty() && (self.plan.fallback.is_none() || !ctx.is_active()) {
             self.phase = DetectorPhase::Refused;
-            ctx.close();
-            return Ok(());
+            return ctx.close();
         }
         let error = DetectError::Ended { length: bytes.len(), first: Quoted::new(&bytes) };
         self.finish(bytes, error, ctx)
@@ -290,7 +286,8 @@ impl Handler for ProtocolDetector {
     }
 
     fn signature(&self) -> Signature {
-        Signature::transparent().inbound(TypeTag::list::<Bytes>(), TypeTag::list::<Bytes>())
+        // The handlers after it may accept the messages of a decoder that an initialiser adds.
+        Signature::transparent().reads(TypeTag::list::<Bytes>())
     }
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -317,17 +314,19 @@ impl Handler for ProtocolDetector {
         if let Some(timer) = self.timer.take() {
             ctx.cancel(timer);
         }
-        let outcome = if self.is_detecting() { self.on_end(ctx) } else { Ok(()) };
+        if self.is_detecting() {
+            self.on_end(ctx);
+        }
         // A beginning that was not announced has no end.
         if !self.holds_active {
             ctx.fire_inactive();
         }
-        outcome
+        Ok(())
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match (self.phase, msg.into_bytes()) {
-            (DetectorPhase::Detecting, Ok(bytes)) => return self.detect(bytes, ctx),
+            (DetectorPhase::Detecting, Ok(bytes)) => self.detect(bytes, ctx),
             (DetectorPhase::Decided, Ok(bytes)) => ctx.fire_read(bytes),
             (DetectorPhase::Refused, Ok(_)) => {}
             (_, Err(other)) => ctx.fire_read(other),
@@ -345,9 +344,8 @@ impl Handler for ProtocolDetector {
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
-        let mut outcome = Ok(());
         if self.is_detecting() && event.get() == Some(&HalfClosed::Input) {
-            outcome = self.on_end(ctx);
+            self.on_end(ctx);
         }
         let has_room = self.held_events().len() < MAX_HELD_EVENTS;
         match self.phase {
@@ -355,7 +353,7 @@ impl Handler for ProtocolDetector {
             DetectorPhase::Refused => {}
             _ => ctx.fire_user_event(event),
         }
-        outcome
+        Ok(())
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
@@ -366,7 +364,8 @@ impl Handler for ProtocolDetector {
         let bytes = self.held.take();
         let error =
             DetectError::TimedOut { limit, length: bytes.len(), first: Quoted::new(&bytes) };
-        self.stop_at_limit(self.plan.at_timeout, bytes, error, ctx)
+        self.stop_at_limit(self.plan.at_timeout, bytes, error, ctx);
+        Ok(())
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {

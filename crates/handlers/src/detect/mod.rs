@@ -17,9 +17,10 @@
 //! 4. At the limit of bytes, at the end of the stream, and if asked at the limit of time, a probe that needs more has not
 //!    matched: a later probe or the fallback is chosen. Otherwise the error goes to the handlers after the detector,
 //!    and the channel is closed, unless one of them removes the detector: then they get the bytes.
-//! 5. An initialiser that fails leaves the pipeline as it was; its error closes the channel in the same way. One that
-//!    panics closes the channel (rule 11 of `docs/PIPELINE.md`). After one that closes the channel, its handlers
-//!    still get the bytes.
+//! 5. The initialiser's changes and the removal of the detector are one edit: either all of them take effect or none. An
+//!    initialiser that fails closes the channel in the same way, and its handlers get no byte. One that panics closes
+//!    the channel (rule 11 of `docs/PIPELINE.md`). After one that closes the channel, its handlers still get the
+//!    bytes.
 //! 6. A detector that is removed from outside passes on everything it has held.
 //!
 //! The search for a match (`search.rs`) and the stock probes (`stock_probe.rs`) know bytes and no channel.

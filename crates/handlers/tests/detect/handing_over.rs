@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    ChannelOptions, Ctx, Events, Handler, HandlerResult, Message, Msg, Name, Signature,
+    ChannelOptions, Ctx, Events, Handler, HandlerResult, In, InboundHandler, Message, Msg, Name,
+    PipelineError, Signature, TypeTag,
 };
 use waterwheel_handlers::{Detection, ProtocolDetector};
 use waterwheel_testkit::embedded::Embedded;
@@ -180,19 +181,16 @@ fn k13_with_auto_read_off_handlers_that_read_in_on_active_are_served() {
 }
 
 #[test]
-fn k13_bytes_that_are_fired_during_the_hand_over_come_after_the_held_ones() {
+fn k13_bytes_that_are_fired_while_handlers_are_added_come_after_the_held_ones() {
     let mut bench = Bench::new(|log| {
         let log = log.clone();
         ProtocolDetector::builder().protocol("red", begins("red"), move |edit| {
-            let fire = |text: &'static str| {
-                move |ctx: &Ctx<'_>| {
-                    ctx.pipeline().fire_read(Bytes::from_static(text.as_bytes()));
-                    Ok(())
-                }
-            };
             let recorder = log.recorder().interest(inbound());
-            let recorder = recorder.at(RecordedMethod::Added, fire("added"));
-            edit.add_last("red", recorder.at(RecordedMethod::Active, fire("active")))?;
+            let recorder = recorder.at(RecordedMethod::Added, |ctx| {
+                ctx.pipeline().fire_read(Bytes::from_static(b"added"));
+                Ok(())
+            });
+            edit.add_last("red", recorder)?;
             Ok(())
         })
     });
@@ -204,11 +202,50 @@ fn k13_bytes_that_are_fired_during_the_hand_over_come_after_the_held_ones() {
             "red on_active",
             "red on_read red",
             "red on_read added",
-            "red on_read active",
             "red on_read_complete",
         ]
     );
     assert_eq!(bench.names(), ["red"]);
+}
+
+#[test]
+fn k13_the_types_of_the_chosen_pipeline_are_checked_before_it_gets_a_byte() {
+    struct Texts(Log);
+
+    impl InboundHandler for Texts {
+        type In = String;
+
+        fn on_read(&mut self, _: &Ctx<'_>, text: String) -> HandlerResult {
+            self.0.push(text);
+            Ok(())
+        }
+    }
+
+    let make = |decodes: bool| {
+        let log = Log::new();
+        let detector = ProtocolDetector::builder().protocol("red", begins("red"), move |edit| {
+            if decodes {
+                edit.add_after("detect", "decoded", Decoded)?;
+            }
+            Ok(())
+        });
+        let detector = detector.build().unwrap();
+        let channel = Embedded::builder().stream().build(|edit| {
+            edit.add_last("detect", detector)?;
+            edit.add_last("texts", In(Texts(log.clone())))?;
+            Ok(())
+        });
+        (channel.unwrap(), log)
+    };
+    let (mut channel, log) = make(true);
+    channel.write_inbound(Bytes::from_static(b"red"));
+    assert_eq!(log.take(), ["red"]);
+    let (mut channel, log) = make(false);
+    channel.write_inbound(Bytes::from_static(b"red"));
+    let error = channel.read_error().unwrap();
+    assert!(matches!(error.find(), Some(PipelineError::Types(_))), "{error}");
+    assert!(!channel.channel().is_open());
+    assert!(channel.read_inbound_any().is_none() && log.take().is_empty());
 }
 
 #[test]
@@ -341,14 +378,6 @@ fn k13_every_clone_detects_on_its_own() {
 
 #[test]
 fn k13_a_detector_after_a_decoder_is_refused_when_it_is_added() {
-    struct Decoded;
-    impl Handler for Decoded {
-        fn signature(&self) -> Signature {
-            let bytes = waterwheel_channel::TypeTag::list::<Bytes>();
-            Signature::transparent().inbound(bytes, waterwheel_channel::TypeTag::list::<String>())
-        }
-    }
-
     let log = Log::new();
     let never = ProtocolDetector::builder().protocol(
         "never",
@@ -363,4 +392,23 @@ fn k13_a_detector_after_a_decoder_is_refused_when_it_is_added() {
     });
     let error = refused.unwrap_err().to_string();
     assert!(error.contains("`detect` accepts"), "{error}");
+}
+
+/// Stands for a decoder: turns bytes into text.
+struct Decoded;
+
+impl Handler for Decoded {
+    fn interest(&self) -> Events {
+        Events::READ
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::transparent().inbound(TypeTag::list::<Bytes>(), TypeTag::list::<String>())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let bytes = msg.into_bytes().unwrap();
+        ctx.fire_read(String::from_utf8(bytes.to_vec()).unwrap());
+        Ok(())
+    }
 }

@@ -119,6 +119,10 @@ fn k13_the_timer_is_gone_after_the_choice() {
     assert_eq!(bench.timers(), 1);
     bench.send("red");
     assert_eq!(bench.timers(), 0);
+    let mut bench = Bench::new(|log| colours(log).timeout(Duration::MAX));
+    bench.channel.advance(SECOND * 1000);
+    bench.send("red");
+    assert_eq!(bench.lines(), taken_over("red", "red"));
     let mut bench = Bench::new(|log| colours(log).no_timeout());
     bench.channel.advance(SECOND * 1000);
     bench.send("red");
