@@ -1,17 +1,7 @@
 //! Detects idle channels: no read, no write, or neither for a while (C14).
 //!
-//! ```text
-//!   limit       ├──────── limit ────────┤
-//!   time   ─────●────r────r─────────────┼────┬──────────────► r: something was read
-//!             start       │             ▲    ▲
-//!                         │             │    └ set again for the rest: the channel is idle
-//!                         │             └ the timer fires: not idle yet
-//!                         └ the last activity
-//! ```
-//!
-//! 1. There is one timer per limit. Activity does not touch the timer, but only records its time. The timer compares
-//!    that time when it fires and is set again for the rest. A read or a write therefore costs one clock read and no
-//!    timer operation, and the event is neither early nor late.
+//! 1. There is one timer per limit, which activity does not touch (`timeout/rearming_timer.rs`): a read or a write costs
+//!    one clock read and no timer operation, and the event is neither early nor late.
 //! 2. A read round counts from its end; a channel is not idle during a round.
 //! 3. A write counts when the transport has accepted some of its bytes, not while it is pending. The channel records
 //!    that time (`Ctx::last_write`), so this handler need not intercept writes.
@@ -20,8 +10,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TimerId};
+use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Message, Msg, Signature};
 use waterwheel_executor::{Error, Nanos};
+
+use crate::timeout::read_activity::ReadActivity;
+use crate::timeout::rearming_timer::RearmingTimer;
 
 /// Fires an [`IdleEvent`], a user event for the following handlers, when nothing was read, nothing was written, or
 /// neither for a while. See the [crate's page](crate) for an example.
@@ -36,9 +29,7 @@ pub struct IdleHandler {
     limits: IdleLimits,
     /// Time of the activation; `None` while the channel is inactive.
     started: Option<Nanos>,
-    last_read: Nanos,
-    /// True during a read round.
-    is_reading: bool,
+    reads: ReadActivity,
     /// Timer and last event, indexed by [`IdleKind`].
     timers: [IdleTimer; 3],
 }
@@ -56,9 +47,9 @@ impl IdleLimits {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct IdleTimer {
-    id: Option<TimerId>,
+    timer: RearmingTimer,
     /// The time of the last activity when the last event was fired.
     reported: Option<Nanos>,
 }
@@ -73,9 +64,9 @@ impl IdleHandler {
         Self {
             limits,
             started: None,
-            last_read: Nanos::default(),
-            is_reading: false,
-            timers: Default::default(),
+            reads: ReadActivity::default(),
+            timers: IdleKind::EACH
+                .map(|kind| IdleTimer { timer: RearmingTimer::new(kind as u32), reported: None }),
         }
     }
 
@@ -88,13 +79,13 @@ impl IdleHandler {
             return; // The handler was added while the channel was about to fire `on_active`.
         }
         let now = ctx.now();
-        (self.started, self.last_read, self.is_reading) = (Some(now), now, false);
+        (self.started, self.reads) = (Some(now), ReadActivity::starting(now));
         if self.limits.has_limit(IdleKind::Writer) || self.limits.has_limit(IdleKind::All) {
             let _ = ctx.last_write(); // Makes the channel record write times from now on.
         }
         for kind in IdleKind::EACH {
             if let Some(limit) = self.limits.after[kind.index()] {
-                self.set_timer(kind, limit, ctx);
+                self.timer(kind).set(limit, ctx);
             }
         }
     }
@@ -102,14 +93,12 @@ impl IdleHandler {
     fn stop(&mut self, ctx: &Ctx<'_>) {
         self.started = None;
         for timer in &mut self.timers {
-            if let Some(id) = timer.id.take() {
-                ctx.cancel(id);
-            }
+            timer.timer.cancel(ctx);
         }
     }
 
-    fn set_timer(&mut self, kind: IdleKind, delay: Duration, ctx: &Ctx<'_>) {
-        self.timers[kind.index()].id = Some(ctx.schedule(delay, kind as u32));
+    fn timer(&mut self, kind: IdleKind) -> &mut RearmingTimer {
+        &mut self.timers[kind.index()].timer
     }
 
     /// Returns the time of the last activity of this kind; `None` during a read round.
@@ -117,24 +106,22 @@ impl IdleHandler {
         let written = || ctx.last_write().unwrap_or(started);
         match kind {
             IdleKind::Writer => Some(written()),
-            _ if self.is_reading => None,
-            IdleKind::Reader => Some(self.last_read),
-            IdleKind::All => Some(self.last_read.max(written())),
+            IdleKind::Reader => self.reads.last(),
+            IdleKind::All => self.reads.last().map(|read| read.max(written())),
         }
     }
 
     fn check_idle(&mut self, kind: IdleKind, limit: Duration, ctx: &Ctx<'_>) {
+        self.timer(kind).fired();
         // An inactive channel is closed, not idle; `on_inactive` follows.
         let Some(started) = self.started.filter(|_| ctx.is_active()) else { return };
-        let now = ctx.now();
         let Some(last) = self.last_activity(kind, started, ctx) else {
-            return self.set_timer(kind, limit, ctx);
+            return self.timer(kind).set(limit, ctx);
         };
-        let left = last.plus(limit).since(now);
-        if !left.is_zero() {
-            return self.set_timer(kind, left, ctx);
+        if !self.timer(kind).is_due(last.plus(limit), ctx) {
+            return;
         }
-        self.set_timer(kind, limit, ctx);
+        self.timer(kind).set(limit, ctx);
         let reported = self.timers[kind.index()].reported.replace(last);
         ctx.fire_user_event(IdleEvent { kind, first: reported != Some(last) });
         // A handler that removed this one in response keeps the channel open.
@@ -174,17 +161,13 @@ impl Handler for IdleHandler {
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.is_reading = true;
+        self.reads.on_read();
         ctx.fire_read(msg);
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        // A round without a message for this handler does not count, as when a decoder has kept half a message.
-        if self.is_reading {
-            self.is_reading = false;
-            self.last_read = ctx.now();
-        }
+        self.reads.on_read_complete(|| ctx.now());
         ctx.fire_read_complete();
         Ok(())
     }

@@ -52,6 +52,7 @@
 
 mod detect;
 mod idle;
+mod timeout;
 mod wire_log;
 
 pub use crate::detect::{
@@ -59,4 +60,7 @@ pub use crate::detect::{
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+pub use crate::timeout::{
+    FirstMessageDeadline, InvalidTimeout, ReadTimeout, TimeoutError, WriteTimeout,
+};
 pub use crate::wire_log::{DEFAULT_SHOWN_BYTES, DEFAULT_WIRE_TARGET, WireLog, WireLogBuilder};

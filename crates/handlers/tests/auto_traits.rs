@@ -5,7 +5,8 @@ use waterwheel_handlers::{
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
 use waterwheel_handlers::{
-    IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle, WireLog, WireLogBuilder,
+    FirstMessageDeadline, IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle,
+    InvalidTimeout, ReadTimeout, TimeoutError, WireLog, WireLogBuilder, WriteTimeout,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -33,6 +34,12 @@ fn public_types_cross_threads_as_listed() {
         is!(InvalidIdle: true true true),
         is!(WireLog: true true true),
         is!(WireLogBuilder: true true true),
+        is!(FirstMessageDeadline: true true true),
+        is!(InvalidTimeout: true true true),
+        is!(ReadTimeout: true true true),
+        is!(TimeoutError: true true true),
+        // Shares completions with its channel, and is built in the initialiser.
+        is!(WriteTimeout: false false true),
     ];
     auto_traits::check(&listed, &[include_str!("../src/lib.rs")], &[]);
 }

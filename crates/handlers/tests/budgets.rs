@@ -7,9 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::field::Field;
 use tracing::{Event, Metadata, Subscriber, span};
-use waterwheel_channel::Edit;
+use waterwheel_channel::{Completion, Ctx, Edit, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
-use waterwheel_handlers::{IdleHandler, WireLog};
+use waterwheel_handlers::{IdleHandler, ReadTimeout, WireLog, WriteTimeout};
 use waterwheel_testkit::embedded::Embedded;
 
 #[path = "../../../support/counting_allocator.rs"]
@@ -95,4 +95,37 @@ fn k06_a_wire_log_allocates_nothing_whether_it_is_enabled_or_not() {
     assert_eq!(logged(), unlogged, "not enabled");
     let enabled = tracing::subscriber::with_default(FormatsAll::default(), logged);
     assert_eq!(enabled, unlogged, "enabled");
+}
+
+#[test]
+fn k07_a_read_timeout_allocates_nothing_on_a_busy_channel() {
+    let watched = allocated(|edit| {
+        edit.add_last("timeout", ReadTimeout::new(LIMIT)?)?;
+        Ok(())
+    });
+    assert_eq!(watched, allocated(|_| Ok(())));
+}
+
+/// Waits for each write with a completion that allocates nothing.
+struct Awaits;
+
+impl Handler for Awaits {
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, _: &mut Completion) -> HandlerResult {
+        ctx.write_then(msg, |result| assert!(result.is_ok()));
+        Ok(())
+    }
+}
+
+/// The channel allocates for a write with a completion, whoever waits; the handler adds nothing to that.
+#[test]
+fn k07_a_write_timeout_allocates_nothing_of_its_own_for_a_write() {
+    let watched = allocated(|edit| {
+        edit.add_last("timeout", WriteTimeout::new(LIMIT)?)?;
+        Ok(())
+    });
+    let awaited = allocated(|edit| {
+        edit.add_last("awaits", Awaits)?;
+        Ok(())
+    });
+    assert_eq!(watched, awaited);
 }
