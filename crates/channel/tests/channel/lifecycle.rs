@@ -436,3 +436,11 @@ fn c02_errors_name_the_cause_of_a_close_for_as_long_as_a_handle_exists() {
     let error = channel.write(Bytes::from_static(b"later")).join().unwrap_err().to_string();
     assert_eq!(error, "the channel is closed: cut", "the loop is dropped too");
 }
+
+#[test]
+fn c02_channels_are_numbered_in_the_order_of_their_creation() {
+    let [first, second] = [(); 2].map(|()| Embedded::new(|_| Ok(())).unwrap());
+    let [first, second] = [first.channel().id(), second.channel().id()];
+    assert!(0 < first.as_u64() && first.as_u64() < second.as_u64());
+    assert_eq!(first.to_string(), first.as_u64().to_string());
+}

@@ -32,6 +32,12 @@ impl ChannelId {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Self(NEXT.fetch_add(1, Ordering::Relaxed))
     }
+
+    /// Returns the number of the channel. Channels are numbered from 1 in the order in which they are created.
+    #[must_use]
+    pub const fn as_u64(self) -> u64 {
+        self.0
+    }
 }
 
 impl fmt::Display for ChannelId {

@@ -83,6 +83,7 @@ impl ChannelCore {
             self.discard_slot(at, Some(handler));
         } else {
             slots.at_mut(at).end_delivery(handler);
+            slots.stop_for_interest(at);
         }
     }
 
@@ -133,9 +134,14 @@ impl ChannelCore {
         drop(slots);
         let bytes = event.pending_bytes();
         let is_write = matches!(event, AnyEvent::Write(_));
+        let direction = if event.is_inbound() { Events::INBOUND } else { Events::OUTBOUND };
         let queued = QueuedEvent { event, bytes, is_for_handler };
         self.pipeline.add_stop_events(Events::ALL);
-        let writes = self.pipeline.slots.borrow_mut().at_mut(at).enqueue(queued);
+        let writes = {
+            let mut slots = self.pipeline.slots.borrow_mut();
+            slots.stop_direction(at, direction);
+            slots.at_mut(at).enqueue(queued)
+        };
         if is_write {
             self.add_pending(bytes);
             if writes == MAX_QUEUED_WRITES + 1 {

@@ -138,6 +138,15 @@ macro_rules! events {
                 }
             }
 
+            /// True for an inbound event.
+            pub(crate) fn is_inbound(&self) -> bool {
+                match self {
+                    $(AnyEvent::$in(_) => $in::INBOUND,)*
+                    $(AnyEvent::$out(_) => $out::INBOUND,)*
+                    $(AnyEvent::$sig(_) => $sig::INBOUND,)*
+                }
+            }
+
             /// Sends the event onward from the slot `from`.
             pub(crate) fn forward_from(self, core: &Rc<ChannelCore>, from: u32) {
                 match self {

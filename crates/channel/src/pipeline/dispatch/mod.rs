@@ -118,8 +118,11 @@ impl ChannelCore {
                 self.call(at, handler, |handler, ctx| event.deliver(handler, ctx));
             }
             None => {
-                // If the running handler was removed, the event skips it, but only after the events queued there.
-                let is_for_handler = slots.at(at).state != SlotState::Removed;
+                // If the running handler was removed, or is not interested in the event, the event skips it, but only
+                // after the events queued there.
+                let slot = slots.at(at);
+                let is_for_handler = slot.state != SlotState::Removed
+                    && slot.info().is_some_and(|info| info.interest.contains(E::BIT));
                 self.queue_at_slot(slots, at, event.into_any(), is_for_handler);
             }
         }

@@ -103,6 +103,29 @@ impl SlotList {
         self.update_first_slots();
     }
 
+    /// Makes all events of one direction stop at a slot where an event of that direction is queued, so that none
+    /// overtakes it, whatever its handler is interested in (rule 12).
+    pub(crate) fn stop_direction(&mut self, at: u32, direction: Events) {
+        let slot = self.at_mut(at);
+        if !slot.stops_for.contains(direction) {
+            slot.stops_for = slot.stops_for | direction;
+            if direction == Events::INBOUND {
+                self.update_first_slots();
+            }
+        }
+    }
+
+    /// Makes only the events that its handler is interested in stop at a slot whose backlog is empty again.
+    pub(crate) fn stop_for_interest(&mut self, at: u32) {
+        let slot = self.at(at);
+        if let (SlotState::Live | SlotState::Leaving, Some(info)) = (slot.state, slot.info())
+            && slot.stops_for != info.interest
+        {
+            let interest = info.interest;
+            self.set_stops_for(at, interest);
+        }
+    }
+
     fn update_first_slots(&mut self) {
         self.first_read = self.next_inward(HEAD, Events::READ);
         self.first_read_complete = self.next_inward(HEAD, Events::READ_COMPLETE);

@@ -111,3 +111,71 @@ fn c05_rule_12_a_skipped_slot_defers_no_events() {
     assert_eq!(fixture.log.take()[1..], ["app on_read x", "1 pending"]);
     assert_eq!(fixture.sent(), ["1", "2"]);
 }
+
+#[test]
+fn c05_rule_12_events_without_interest_do_not_overtake_queued_ones() {
+    let mut fixture = fixture(|edit, log| {
+        // `codec` runs while `app` answers: the write is queued, and nothing after it may pass.
+        edit.add_last("codec", log.recorder().interest(Events::READ | Events::WRITE))?;
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(|ctx, _| {
+                ctx.write_and_flush(text("answer"));
+                ctx.close();
+                Ok(())
+            }),
+        )?;
+        Ok(())
+    });
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.sent(), ["answer"], "not overtaken by the flush and the close");
+    assert!(!fixture.channel().is_open());
+}
+
+#[test]
+fn c05_rule_12_a_handler_is_skipped_again_when_its_queue_is_empty() {
+    let mut fixture = fixture(|edit, log| {
+        edit.add_last("first", log.recorder().interest(Events::FLUSH | Events::USER_EVENT))?;
+        let told = log.clone();
+        let codec = log.recorder().interest(Events::READ | Events::WRITE | Events::USER_EVENT);
+        edit.add_last("codec", codec)?;
+        edit.add_last(
+            "app",
+            log.recorder().interest(Events::READ).reading(move |ctx, _| {
+                ctx.write(text("a"));
+                ctx.flush();
+                told.push("after the flush");
+                // An inbound event is queued at a running handler too.
+                ctx.pipeline().fire_read_complete();
+                ctx.channel().fire_user_event(7u32);
+                ctx.pipeline().fire_read_complete();
+                Ok(())
+            }),
+        )?;
+        edit.add_last("last", log.recorder().interest(Events::READ_COMPLETE | Events::USER_EVENT))?;
+        Ok(())
+    });
+    drop(fixture.log.take());
+    fixture.write_inbound(text("x"));
+    let expected = [
+        "codec on_read x",
+        "app on_read x",
+        "after the flush",
+        "last on_read_complete",
+        "first on_user_event u32",
+        "codec write a",
+        "first flush",
+        "codec on_user_event u32",
+        "last on_user_event u32",
+        "last on_read_complete",
+        "last on_read_complete",
+    ];
+    assert_eq!(fixture.log.take(), expected);
+    drop(fixture.channel().write(text("b")));
+    fixture.run();
+    drop(fixture.log.take());
+    fixture.on_loop(|channel| channel.flush());
+    fixture.run();
+    assert_eq!(fixture.log.take(), ["first flush"], "the codec is skipped");
+    assert_eq!(fixture.sent(), ["a", "b"]);
+}

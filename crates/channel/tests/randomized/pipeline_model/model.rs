@@ -1,4 +1,4 @@
-//! A model of the ordering contract: rules 2 to 5, and nothing else.
+//! A model of the ordering contract: rules 2 to 5 and 12, and nothing else.
 //!
 //! A pipeline is a list of handlers. Each has two queues: `newer` holds the events that arrived during its
 //! current call, `older` the events left from before that call. The rules follow:
@@ -9,6 +9,8 @@
 //!   but not after its `older` events: the current call precedes them.
 //! - A handler removed while it runs still receives the events that waited at its removal. Later events
 //!   bypass it, after the waiting events if there are any (rule 4).
+//! - While an event waits at a handler, later events of the same direction wait after it, and pass the handler in
+//!   their turn if it is not interested in them (rule 12).
 //! - A removed handler stays in the list until its call returns, so that events it still emits find their
 //!   way (rule 5).
 //!
@@ -52,6 +54,19 @@ struct Handler {
     keeps_place: bool,
     older: VecDeque<(Event, bool)>,
     newer: VecDeque<(Event, bool)>,
+    /// True once an outbound or an inbound event has waited since the call began: all of that direction stop here.
+    stops: [bool; 2],
+}
+
+impl Handler {
+    fn enqueue(&mut self, event: Event, for_it: bool) {
+        self.stops[usize::from(event.is_inbound())] = true;
+        self.newer.push_back((event, for_it));
+    }
+
+    fn wants(&self, event: Event) -> bool {
+        event.concerns(self.actor.interest)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -118,6 +133,7 @@ impl<'a> Model<'a> {
             keeps_place: false,
             older: VecDeque::new(),
             newer: VecDeque::new(),
+            stops: [false; 2],
         });
         id
     }
@@ -152,14 +168,14 @@ impl<'a> Model<'a> {
             && !event.is_inbound()
             && !self.at(id).newer.is_empty()
         {
-            return self.at(id).newer.push_back((event, false));
+            return self.at(id).enqueue(event, false);
         }
         match self.next(from, event) {
             None => self.arrive(event),
             Some(id) if self.at(id).runs => {
                 let handler = self.at(id);
-                let for_it = !handler.removed;
-                handler.newer.push_back((event, for_it));
+                let for_it = !handler.removed && handler.wants(event);
+                handler.enqueue(event, for_it);
             }
             Some(id) => {
                 self.begin(id);
@@ -172,8 +188,8 @@ impl<'a> Model<'a> {
     fn next(&self, from: Origin, event: Event) -> Option<u32> {
         let stops = |id: &&u32| {
             let handler = &self.handlers[**id as usize];
-            let wants = event.concerns(handler.actor.interest);
-            if handler.removed { handler.keeps_place } else { wants }
+            let stops = handler.wants(event) || handler.stops[usize::from(event.is_inbound())];
+            if handler.removed { handler.keeps_place } else { stops }
         };
         let place = match from {
             Origin::At(id) => self.place_of(id),
@@ -237,7 +253,7 @@ impl<'a> Model<'a> {
                 self.deliver_from(Origin::At(id), Event::Read(number));
             }
         }
-        self.at(id).runs = false;
+        (self.at(id).runs, self.at(id).stops) = (false, [false; 2]);
         if told {
             self.order.retain(|other| *other != id);
         }
