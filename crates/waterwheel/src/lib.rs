@@ -21,7 +21,7 @@
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
 //! | programs to read | [`examples`] |
-//! | a protocol of your own | [`writing_a_codec`] |
+//! | a protocol of your own | [`codecs`] |
 //! | the counterpart of a Netty class | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
 
@@ -39,5 +39,5 @@ pub mod examples {}
 #[doc = include_str!("../../../docs/COMING_FROM_NETTY.md")]
 pub mod coming_from_netty {}
 
-#[doc = include_str!("../../../docs/WRITING_A_CODEC.md")]
-pub mod writing_a_codec {}
+#[doc = include_str!("../../../docs/CODECS.md")]
+pub mod codecs {}

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use waterwheel_channel::driver::TaskOnly;
 use waterwheel_channel::{
-    DrainOptions, Drained, EventLoopGroup, Handler, LoopShutDown, Message, NewChannel, Stream,
-    local,
+    Completion, Ctx, DrainOptions, Drained, EventLoopGroup, Handler, HandlerResult, LoopShutDown,
+    Message, Msg, NewChannel, PendingWriteQueue, Stream, local,
 };
 use waterwheel_executor::InvalidShutdown;
 use waterwheel_testkit::embedded::Embedded;
@@ -45,6 +45,38 @@ fn l11_a_drain_ends_when_no_bytes_are_pending() {
     let sent: usize =
         std::iter::from_fn(|| channel.read_outbound::<Bytes>()).map(|bytes| bytes.len()).sum();
     assert_eq!(sent, 1000, "nothing was lost");
+}
+
+/// Holds writes for a second.
+#[derive(Default)]
+struct DelayHandler(PendingWriteQueue);
+
+impl Handler for DelayHandler {
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        self.0.push(ctx, msg, done.take());
+        ctx.schedule(SECOND, 0);
+        Ok(())
+    }
+
+    fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
+        self.0.flush();
+        self.0.write_flushed(ctx);
+        Ok(())
+    }
+}
+
+#[test]
+fn k09_a_drain_waits_for_writes_that_a_handler_holds() {
+    for empty in [false, true] {
+        let mut channel = embedded_without_room(DelayHandler::default());
+        channel.clear_faults();
+        channel.on_loop(|channel| channel.send(if empty { Bytes::new() } else { payload() }));
+        let drained = drain(&mut channel);
+        assert_eq!(outcome_of(&drained), None);
+        channel.advance(SECOND);
+        assert_eq!(outcome_of(&drained), Some(Drained::Complete));
+        assert_eq!(channel.read_outbound::<Bytes>().is_none(), empty, "nothing was lost");
+    }
 }
 
 #[test]
