@@ -125,9 +125,14 @@ impl fmt::Debug for Acquire {
 pub(crate) struct Waiter {
     pub(crate) promise: Promise<Lease>,
     pub(crate) address: Arc<AddressSpec>,
+    /// The place in the order of acquires.
+    pub(crate) ticket: u64,
+    /// The index of the loop that the acquire was made on.
+    pub(crate) event_loop: Option<usize>,
     /// Stops the timer of the deadline.
     pub(crate) deadline: Option<Canceller>,
     pub(crate) began: Nanos,
+    pub(crate) until: Option<Nanos>,
 }
 
 impl Waiter {

@@ -55,9 +55,11 @@ impl ChannelPoolShared {
     /// Enters a connection into the state, then prepares it.
     fn on_watched(self: &Arc<Self>, connection: &Arc<PooledChannel>) {
         let (id, channel) = (connection.id, &connection.channel);
+        let now = self.clock.now();
         let event_loop = self.loop_index.get(&channel.event_loop().id()).copied();
-        let (unused, is_wanted) = self
-            .change(|core, actions| core.connected(id, connection.clone(), event_loop, actions));
+        let (unused, is_wanted) = self.change(|core, actions| {
+            core.connected(id, (connection.clone(), event_loop), now, actions)
+        });
         drop(unused);
         let (pool, address) = (Arc::downgrade(self), connection.address.clone());
         channel.closed().add_listener(move |_| {

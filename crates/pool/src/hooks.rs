@@ -78,14 +78,15 @@ pub(crate) struct PoolHooks {
     pub(crate) released: Option<PipelineHook>,
 }
 
-/// Calls a pipeline hook on the channel's loop, at once if the caller is there; then `done`, on the loop.
+/// Calls a pipeline hook on the channel's loop, at once if the caller is there; then `done`, on the loop, with the
+/// hook's result, or with the reason why it was not called or did not return.
 pub(crate) fn call_pipeline_hook(
     hook: &PipelineHook,
     channel: &Channel,
-    done: impl FnOnce(Result<(), Error>) + Send + 'static,
+    done: impl FnOnce(Result<Result<(), Error>, Error>) + Send + 'static,
 ) {
     let hook = hook.clone();
     // A panic closes the channel and drops the promise: its future fails.
     let called = channel.with_pipeline(move |pipeline| hook(pipeline));
-    called.on_complete(move |outcome| done(outcome.flatten()));
+    called.on_complete(done);
 }

@@ -59,8 +59,8 @@
 //!    ends, its connections leave the pool; acquires that wait are served by the other loops, or fail.
 //! 9. **Reads.** While a connection is idle the pool reads it, also without auto-read: one round of reads that was
 //!    requested then may serve the next lease.
-//! 10. **A discarded connection** that has flushed bytes left to write counts as open until they are written or the
-//!     peer is gone.
+//! 10. **Closing.** A connection counts as open until its close is complete. A close does not wait for a peer that does
+//!     not read, but it waits for handlers that hold it back.
 //!
 //! The pool adds one handler to each pipeline, `pool-watch`, next to the transport. Acquire and release of an idle
 //! connection take one lock each, for a few dozen instructions, and allocate nothing.

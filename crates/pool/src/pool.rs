@@ -95,7 +95,9 @@ impl ChannelPool {
                 pool.cancel(&cancelled, ticket);
             }
         });
-        self.shared.enqueue((from, ticket), Waiter { promise, address, deadline, began });
+        let until = limit.map(|limit| began.plus(limit));
+        let waiter = Waiter { promise, address, ticket, event_loop: from, deadline, began, until };
+        self.shared.enqueue(waiter);
         Acquire::waiting(future)
     }
 

@@ -175,8 +175,9 @@ impl ChannelPoolShared {
     }
 
     /// Queues an acquire, or serves or refuses it at once.
-    pub(crate) fn enqueue(self: &Arc<Self>, place: (Option<usize>, u64), waiter: Waiter) {
+    pub(crate) fn enqueue(self: &Arc<Self>, waiter: Waiter) {
         let (address, now) = (waiter.address.clone(), self.clock.now());
+        let place = (waiter.event_loop, waiter.ticket);
         let outcome =
             self.change(|core, actions| core.enqueue(&address, place, waiter, now, actions));
         match outcome {
@@ -217,19 +218,36 @@ impl ChannelPoolShared {
     }
 
     /// Hands a connection to an acquire, after the hook for it.
-    pub(crate) fn deliver(&self, waiter: Waiter, connection: Arc<PooledChannel>) {
-        waiter.stop_timer();
+    pub(crate) fn deliver(self: &Arc<Self>, waiter: Waiter, connection: Arc<PooledChannel>) {
         let lease = self.new_lease(connection);
         let Some(hook) = &self.hooks.acquired else { return waiter.complete(Ok(lease)) };
-        let channel = lease.clone();
-        call_pipeline_hook(hook, &channel, move |outcome| match outcome {
-            Ok(()) => waiter.complete(Ok(lease)),
-            Err(cause) => {
-                lease.discard();
-                let address = waiter.address.clone();
-                waiter.complete(Err(PoolError::AcquireHook { address, cause }));
+        let (channel, pool) = (lease.clone(), Arc::downgrade(self));
+        call_pipeline_hook(hook, &channel, move |outcome| {
+            let (cause, was_called) = match outcome {
+                Ok(Ok(())) => return waiter.complete(Ok(lease)),
+                Ok(Err(cause)) => (cause, true),
+                // After a panic of the hook the promise was dropped, which is no closed channel.
+                Err(cause) => (cause.clone(), !cause.is_closed()),
+            };
+            lease.discard();
+            match pool.upgrade() {
+                // The acquire waits again, at its place in the order.
+                Some(pool) if !was_called => pool.requeue(waiter),
+                _ => {
+                    let address = waiter.address.clone();
+                    waiter.complete(Err(PoolError::AcquireHook { address, cause }));
+                }
             }
         });
+    }
+
+    /// Queues an acquire again. Its timer may have fired while it was not in the queue.
+    fn requeue(self: &Arc<Self>, waiter: Waiter) {
+        let (address, ticket, until) = (waiter.address.clone(), waiter.ticket, waiter.until);
+        self.enqueue(waiter);
+        if until.is_some_and(|until| until <= self.clock.now()) {
+            self.end_wait(&address, ticket, true);
+        }
     }
 
     pub(crate) fn new_lease(&self, connection: Arc<PooledChannel>) -> Lease {
@@ -251,7 +269,7 @@ impl ChannelPoolShared {
             Some(hook) => {
                 let channel = connection.channel.clone();
                 call_pipeline_hook(hook, &channel, move |outcome| {
-                    match (connection.pool.upgrade(), outcome) {
+                    match (connection.pool.upgrade(), outcome.flatten()) {
                         (Some(pool), Ok(())) => pool.make_ready(&connection),
                         (Some(pool), Err(_)) => pool.discard(id, CloseReason::HookFailed),
                         (None, _) => connection.channel.close_without_future(),

@@ -26,8 +26,8 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(crate) fn connected(
         &mut self,
         id: Token,
-        connection: C,
-        event_loop: Option<usize>,
+        (connection, event_loop): (C, Option<usize>),
+        now: Nanos,
         actions: &mut PoolActions<C, W>,
     ) -> (Option<Canceller>, bool) {
         let Some(entry) = self.connections.get_mut(id) else {
@@ -42,6 +42,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         self.counters.created += 1;
         if let Some(reason) = retired {
             self.begin_close(id, reason, actions);
+            self.cover(key, None, now, actions);
             self.settle(key, actions);
         }
         (canceller, retired.is_none())

@@ -29,6 +29,8 @@ mod connection;
 mod decisions;
 mod events;
 mod idle_list;
+#[cfg(test)]
+mod properties;
 mod stages;
 
 use std::collections::HashMap;

@@ -287,3 +287,22 @@ fn k12_a_release_hook_that_panics_closes_the_connection() {
     fixture.assert_at_rest(0, 0);
     assert!(peer.is_closed());
 }
+
+#[test]
+fn k12_a_connection_that_is_closed_before_the_acquire_hook_costs_nobody() {
+    let fixture = Fixture::new(|pool| pool.max_open(1).on_acquired(|_| Ok(())));
+    let (lease, _first) = fixture.open(ADDRESS);
+    let channel = lease.clone();
+    drop(lease);
+    fixture.settle();
+    // The loop is busy while the channel is closed and the test acquires: the hook comes too late.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    fixture.event_loop(0).execute(move || wait.recv().unwrap()).unwrap();
+    drop(channel.close());
+    let acquire = fixture.pool.acquire_within(ADDRESS, 3 * SECOND);
+    assert_eq!(fixture.pool.metrics().now.leased, 1);
+    go.send(()).unwrap();
+    let _peer = fixture.accept();
+    drop(acquire.join().unwrap());
+    fixture.assert_at_rest(1, 0);
+}
