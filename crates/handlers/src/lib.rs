@@ -52,6 +52,7 @@
 
 mod detect;
 mod idle;
+mod shaping;
 mod timeout;
 mod wire_log;
 
@@ -60,6 +61,10 @@ pub use crate::detect::{
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
+pub use crate::shaping::{
+    ChannelTraffic, InvalidShaping, TrafficLimiter, TrafficRate, TrafficShaping,
+    TrafficShapingBuilder, TrafficShapingHandler, TrafficStats,
+};
 pub use crate::timeout::{
     FirstMessageDeadline, InvalidTimeout, ReadTimeout, TimeoutError, WriteTimeout,
 };

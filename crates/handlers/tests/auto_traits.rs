@@ -5,6 +5,10 @@ use waterwheel_handlers::{
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
 use waterwheel_handlers::{
+    ChannelTraffic, InvalidShaping, TrafficLimiter, TrafficRate, TrafficShaping,
+    TrafficShapingBuilder, TrafficShapingHandler, TrafficStats,
+};
+use waterwheel_handlers::{
     FirstMessageDeadline, IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle,
     InvalidTimeout, ReadTimeout, TimeoutError, WireLog, WireLogBuilder, WriteTimeout,
 };
@@ -32,6 +36,14 @@ fn public_types_cross_threads_as_listed() {
         is!(IdleHandlerBuilder: true true true),
         is!(IdleKind: true true true),
         is!(InvalidIdle: true true true),
+        is!(ChannelTraffic: true true true),
+        is!(InvalidShaping: true true true),
+        is!(TrafficLimiter: true true true),
+        is!(TrafficRate: true true true),
+        is!(TrafficShaping: true true true),
+        is!(TrafficShapingBuilder: true true true),
+        is!(TrafficShapingHandler: false false true),
+        is!(TrafficStats: true true true),
         is!(WireLog: true true true),
         is!(WireLogBuilder: true true true),
         is!(FirstMessageDeadline: true true true),

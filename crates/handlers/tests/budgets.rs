@@ -9,7 +9,9 @@ use tracing::field::Field;
 use tracing::{Event, Metadata, Subscriber, span};
 use waterwheel_channel::{Completion, Ctx, Edit, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
-use waterwheel_handlers::{IdleHandler, ReadTimeout, WireLog, WriteTimeout};
+use waterwheel_handlers::{
+    IdleHandler, ReadTimeout, TrafficLimiter, TrafficRate, TrafficShaping, WireLog, WriteTimeout,
+};
 use waterwheel_testkit::embedded::Embedded;
 
 #[path = "../../../support/counting_allocator.rs"]
@@ -49,6 +51,53 @@ fn c14_an_idle_handler_allocates_nothing_on_a_busy_channel() {
         Ok(())
     });
     assert_eq!(watched, allocated(|_| Ok(())));
+}
+
+#[test]
+fn k08_shaping_allocates_nothing_while_the_rates_are_not_reached() {
+    let group = TrafficLimiter::new(TrafficRate::per_second(1_000_000));
+    let shaping = TrafficShaping::builder()
+        .channel_read(TrafficRate::per_second(1_000_000))
+        .channel_write(TrafficRate::per_second(1_000_000))
+        .read_group(&group)
+        .write_group(&group);
+    for shaping in [shaping, TrafficShaping::builder()] {
+        let shaped = allocated(|edit| {
+            edit.add_last("shaping", shaping.build()?.handler())?;
+            Ok(())
+        });
+        assert_eq!(shaped, allocated(|_| Ok(())));
+    }
+}
+
+/// Counts allocations of writes that take several turns each, after a warm-up.
+fn allocated_by_held_writes(initialiser: impl FnOnce(&mut Edit<'_>) -> Result<(), Error>) -> u64 {
+    let mut channel = Embedded::builder().stream().build(initialiser).unwrap();
+    let mut rounds = || {
+        for _ in 0..ROUNDS {
+            channel.with_pipeline(|pipeline| {
+                pipeline.write(Bytes::from_static(&[0; 6000]));
+                pipeline.flush();
+            });
+            for _ in 0..60 {
+                channel.advance(Duration::from_millis(1));
+            }
+            while channel.read_outbound_any().is_some() {}
+        }
+    };
+    rounds();
+    allocations_in(rounds).0
+}
+
+#[test]
+fn k08_held_writes_allocate_nothing_once_the_queue_has_grown() {
+    let shaped = allocated_by_held_writes(|edit| {
+        let group = TrafficLimiter::new(TrafficRate::per_second(100_000));
+        let shaping = TrafficShaping::builder().write_group(&group).build()?;
+        edit.add_last("shaping", shaping.handler())?;
+        Ok(())
+    });
+    assert_eq!(shaped, allocated_by_held_writes(|_| Ok(())));
 }
 
 /// A subscriber that formats every field into a buffer of its own.

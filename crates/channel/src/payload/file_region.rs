@@ -134,6 +134,19 @@ impl FileRegion {
         self.len == 0
     }
 
+    /// Splits the region in two: returns its first `len` bytes, and keeps the rest. Both share the file.
+    ///
+    /// # Panics
+    /// If the region is shorter than that.
+    #[must_use = "the first part is removed from the region"]
+    pub fn split_to(&mut self, len: u64) -> FileRegion {
+        assert!(len <= self.len, "a region of {} bytes has no first {len} bytes", self.len);
+        let first = FileRegion { len, ..self.clone() };
+        self.offset += len;
+        self.len -= len;
+        first
+    }
+
     /// Copies up to `max_len` bytes from the front of the region: at least one, unless the region is empty or
     /// `max_len` is zero.
     ///
@@ -246,6 +259,15 @@ mod tests {
         assert_eq!(region.read(1000).unwrap(), all.slice(7..20));
         region.advance(13);
         assert_eq!((region.is_empty(), region.read(1000).unwrap().len()), (true, 0));
+    }
+
+    #[test]
+    fn c07_a_region_is_split_without_gap_or_overlap() {
+        let mut region = FileRegion::new(manifest(), 2..20).unwrap();
+        let first = region.split_to(5);
+        assert_eq!((first.offset(), first.len()), (2, 5));
+        assert_eq!((region.offset(), region.len()), (7, 13));
+        assert_eq!((region.split_to(13).len(), region.is_empty()), (13, true));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::mem;
 
 use bytes::Bytes;
 use waterwheel_executor::Error;
@@ -16,6 +17,7 @@ use super::context::Ctx;
 use super::message::Msg;
 use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::writing::writability::HeldBytes;
+use crate::payload::FileRegion;
 
 /// Writes that a handler holds back: until a handshake is over, a rate allows them, or a compressor has enough.
 ///
@@ -158,24 +160,27 @@ impl PendingWriteQueue {
     }
 
     /// Writes like [`write_next`](Self::write_next), but if the next message is more than `max` bytes, only that
-    /// many of them; the rest stays at the front, with the completion. A message that is not bytes is written
-    /// whole.
+    /// many of them; the rest stays at the front, with the completion. Bytes and file regions can be split; any other
+    /// message is written whole. Each part of a file region counts as a region of its own; one that would exceed the
+    /// hard cap with another part is written whole.
     pub fn write_part(&mut self, ctx: &Ctx<'_>, max: usize) -> Option<usize> {
-        let is_long = |msg: &Msg| msg.get::<Bytes>().is_some_and(|bytes| bytes.len() > max);
-        let front = self.writes.front_mut().filter(|write| is_long(&write.msg));
+        let room = ctx.bytes_before_refusal();
+        let can_split = |msg: &Msg| msg.is::<Bytes>() || room >= FileRegion::PENDING_BYTES;
+        let front = self.writes.front_mut();
+        let front = front.filter(|write| is_longer(&write.msg, max) && can_split(&write.msg));
         // After its first part a write can no longer be cancelled. A cancelled write is passed on whole: the
         // channel's buffer leaves it out.
         if let Some(write) = front
             && (max == 0 || write.done.begin())
-            && let Ok(mut bytes) = std::mem::replace(&mut write.msg, Msg::new(())).into_bytes()
+            && let Some(part) = split_front(&mut write.msg, max)
         {
-            let part = bytes.split_to(max);
-            write.msg = bytes.into();
-            write.size = write.size.saturating_sub(max);
+            // A file region has the same pending size until its last part is sent.
+            let size = if part.is::<Bytes>() { max } else { 0 };
+            write.size -= size;
             if max > 0 {
-                self.held.pass_on(ctx.core(), max, || ctx.write(part));
+                self.held.pass_on(ctx.core(), size, || ctx.write(part));
             }
-            return Some(max);
+            return Some(size);
         }
         let HeldWrite { msg, size, done } = self.take_front()?;
         self.held.pass_on(ctx.core(), size, || ctx.write_with(msg, done));
@@ -211,6 +216,25 @@ impl PendingWriteQueue {
         shrink_if_empty(&mut self.writes);
         Some(write)
     }
+}
+
+/// True if the message can be split and has more than `max` bytes.
+fn is_longer(msg: &Msg, max: usize) -> bool {
+    msg.get::<Bytes>().is_some_and(|bytes| bytes.len() > max)
+        || msg.get::<FileRegion>().is_some_and(|region| region.len() > max as u64)
+}
+
+/// Takes the first `len` bytes off a message that is longer than that.
+fn split_front(msg: &mut Msg, len: usize) -> Option<Msg> {
+    let (first, rest) = match mem::replace(msg, Msg::new(())).into_bytes() {
+        Ok(mut bytes) => (bytes.split_to(len).into(), bytes.into()),
+        Err(other) => {
+            let mut region = other.take::<FileRegion>().ok()?;
+            (region.split_to(len as u64).into(), region.into())
+        }
+    };
+    *msg = rest;
+    Some(first)
 }
 
 impl fmt::Debug for PendingWriteQueue {

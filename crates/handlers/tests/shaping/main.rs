@@ -1,0 +1,12 @@
+//! Traffic shaping on a virtual clock.
+
+mod support;
+
+mod closing;
+mod drain;
+mod groups;
+mod limits;
+mod many_channels;
+mod reads;
+mod removal;
+mod writes;
