@@ -26,6 +26,7 @@
 //! | `micro connections <n>` | connections accepted, served once and closed |
 //! | `micro chain <by-hand|chain|slots> <lines>` | lines decoded and added up in three ways |
 //! | `micro frames <by-hand|chain|slot> <frames>` | frames with a length field decoded in three ways |
+//! | `micro replies <none|parts|slot|stage> <replies>` | RESP commands answered in four ways, 16 per read |
 //! | `micro datagrams <bursts>` | datagrams echoed, 64 per burst |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
@@ -36,6 +37,7 @@ mod connections;
 mod datagrams;
 mod frames;
 mod hops;
+mod replies;
 mod served;
 mod streams;
 mod timers;
@@ -88,6 +90,10 @@ fn main() -> MicroResult {
         "frames" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             frames::frames(kind, number(&arguments, 2, 1_000_000)?)
+        }
+        "replies" => {
+            let kind = arguments.get(1).map_or("stage", String::as_str);
+            replies::replies(kind, number(&arguments, 2, 1_000_000)?)
         }
         "loop" | "spin" => {
             arguments.remove(0);

@@ -137,8 +137,8 @@ pub use crate::futures::{
 pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{
     At, Completion, Ctx, Cumulation, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit,
-    Encode, EncodeBuffer, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler,
-    LocalCtx, Message, Msg, Name, Offloaded, Out, OutboundHandler, PendingWriteQueue, Pipeline,
+    Encode, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,
+    Message, Msg, Name, Offloaded, Out, OutboundHandler, PendingWriteQueue, Pipeline,
     PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then,
     TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, WatchedCompletion,
 };

@@ -4,11 +4,12 @@ use std::convert::Infallible;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Decode, Decoder, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline, PipelineError, Stage,
+    Completion, Decode, Decoder, Edit, Emit, Handler, HandlerResult, Inbound, Pipeline,
+    PipelineError, Stage,
 };
 use waterwheel_codec::{
     Delimiters, FixedLength, JsonDecoder, LengthField, LineDecoder, LineEncoder, RespCommand,
-    RespCommandDecoder, Utf8, VarintDecoder,
+    RespCommandDecoder, RespValue, RespVersion, Utf8, VarintDecoder,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -193,6 +194,59 @@ fn k05_a_command_in_a_chain_is_answered_without_an_allocation() {
         pipeline.fire_read(block.clone());
     });
     assert_eq!(read, 0, "for {} commands", LINES * ROUNDS);
+}
+
+/// The last stage of a chain: answers each command with a small value.
+struct AnswerInteger;
+
+impl Stage for AnswerInteger {
+    type In = RespCommand;
+    type Out = Infallible;
+
+    fn on<O: Emit<Infallible>>(&mut self, command: RespCommand, out: &mut O) -> HandlerResult {
+        let reply = RespValue::Integer(command.len() as i64);
+        reply.write(&out.ctx(), RespVersion::Resp2, &mut Completion::none())?;
+        out.ctx().flush();
+        Ok(())
+    }
+}
+
+#[test]
+fn k05_small_resp_replies_are_one_part_and_need_no_allocation() {
+    const PIPELINED: usize = 16;
+    let chain = Inbound(Decode::new(RespCommandDecoder::default()).then(AnswerInteger));
+    let mut channel = Embedded::builder()
+        .stream()
+        .build(|edit| edit.add_last("commands", chain).map(drop).map_err(Error::from))
+        .unwrap();
+    let commands = Bytes::from(RespCommand::new(&["INCR", "key"]).wire().repeat(PIPELINED));
+    let mut parts = 0;
+    let writes = channel.writes();
+    let mut rounds = || {
+        for _ in 0..ROUNDS {
+            let commands = commands.clone();
+            channel.with_pipeline(move |pipeline| pipeline.fire_read(commands));
+            while let Some(part) = channel.read_outbound::<Bytes>() {
+                assert_eq!(part.len(), PIPELINED * b":2\r\n".len());
+                parts += 1;
+            }
+        }
+    };
+    rounds();
+    let (allocated, _) = allocations_in(rounds);
+    assert_eq!(
+        (parts, channel.writes() - writes),
+        (2 * ROUNDS, 2 * ROUNDS as usize),
+        "one part a round"
+    );
+    // Entering the loop from the test allocates; an answer does not.
+    let (entering, _) = allocations_in(|| {
+        for _ in 0..ROUNDS {
+            let commands = commands.clone();
+            channel.with_pipeline(move |_| drop(commands));
+        }
+    });
+    assert_eq!(allocated - entering, 0, "for {} replies", PIPELINED as u64 * ROUNDS);
 }
 
 /// Returns the allocations of reading blocks of this message with this decoder.

@@ -252,7 +252,7 @@ proptest! {
     fn k05_messages_written_with_a_varint_decode_to_themselves(
         lengths in vec(any::<Index>(), 1..8), cuts in cuts(),
     ) {
-        let mut channel = writer(VarintPrepender::default());
+        let mut channel = writer(VarintPrepender);
         let mut written = Vec::new();
         for length in lengths {
             let message = Bytes::from(vec![length.index(256) as u8; length.index(20_000)]);

@@ -119,7 +119,7 @@ fn k05_long_payloads_of_delimiters_and_varints_are_written_without_a_copy() {
     write(&mut channel, payload.clone()).unwrap();
     let written = parts(&mut channel);
     assert_eq!((written[0].as_ptr(), &written[1][..]), (payload.as_ptr(), &b"\r\n"[..]));
-    let mut channel = writer(VarintPrepender::default());
+    let mut channel = writer(VarintPrepender);
     write(&mut channel, payload.clone()).unwrap();
     let written = parts(&mut channel);
     assert_eq!((&written[0][..], written[1].as_ptr()), (&b"\x90\x4e"[..], payload.as_ptr()));

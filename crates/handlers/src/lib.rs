@@ -48,9 +48,50 @@
 //! assert!(!channel.channel().is_open());
 //! # Ok::<(), Error>(())
 //! ```
+//!
+//! # Accept guards
+//!
+//! A server can refuse a connection by its peer's address as soon as it is accepted, before anything is built for it:
+//!
+//! | guard | refuses | keeps |
+//! |---|---|---|
+//! | [`NetworkFilter`] | addresses by network (CIDR): the longest match decides | a table of the rules |
+//! | [`AddressLimit`] | more than so many open connections of an address | an entry for each address with a connection |
+//! | [`AcceptRate`] | new connections of an address beyond a rate, with a burst | a token bucket for each recent address, up to a number |
+//!
+//! A server asks the guards of its [`GuardChain`](waterwheel_channel::GuardChain) in order: put the cheapest and
+//! strictest first. Each guard is a handle: cheap to clone, usable from any thread, and several servers may share it.
+//!
+//! An IPv4-mapped IPv6 address counts as the IPv4 address in it. Peers without an IP address (Unix and local sockets)
+//! cannot be told apart: a filter gives them its default, the other two guards admit them. Limit those with
+//! [`ConnectionLimit`](waterwheel_channel::ConnectionLimit). Behind a proxy all connections come from the address of
+//! the proxy, so limits by address make no sense there.
+//!
+//! ```
+//! use std::time::Duration;
+//! use waterwheel_channel::driver::TaskOnly;
+//! use waterwheel_channel::{EventLoopGroup, GuardChain, ServerBootstrap, local};
+//! use waterwheel_handlers::{AcceptRate, AddressLimit, NetworkFilter, NetworkRules};
+//!
+//! let filter = NetworkFilter::new(NetworkRules::allow_by_default().deny("203.0.113.0/24".parse()?));
+//! let guards = GuardChain::new()
+//!     .add("networks", filter.clone())
+//!     .add("rate", AcceptRate::builder(10, Duration::from_secs(1)).burst(50).build()?)
+//!     .add("per address", AddressLimit::new(100));
+//! let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+//! let server = ServerBootstrap::new(&group, local::Local).accept_guards(&guards);
+//!
+//! filter.deny("198.51.100.7".parse()?); // While the server runs, from any thread.
+//! for refusals in guards.refusals() {
+//!     println!("{} ({}): {}", refusals.guard, refusals.reason, refusals.count);
+//! }
+//! # drop(server);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 #![forbid(unsafe_code)]
 
 mod detect;
+mod guard;
 mod idle;
 mod shaping;
 mod timeout;
@@ -59,6 +100,11 @@ mod wire_log;
 pub use crate::detect::{
     AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
+};
+pub use crate::guard::{
+    AcceptRate, AcceptRateBuilder, AddressLimit, AddressLimitBuilder, DEFAULT_LIMITED_ADDRESSES,
+    DEFAULT_TRACKED_ADDRESSES, InvalidGuard, NetworkAction, NetworkFilter, NetworkRules,
+    PrefixLengths,
 };
 pub use crate::idle::{IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidIdle};
 pub use crate::shaping::{

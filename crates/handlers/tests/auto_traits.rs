@@ -1,6 +1,10 @@
 //! `Send` and `Sync` of every public type.
 
 use waterwheel_handlers::{
+    AcceptRate, AcceptRateBuilder, AddressLimit, AddressLimitBuilder, InvalidGuard, NetworkAction,
+    NetworkFilter, NetworkRules, PrefixLengths,
+};
+use waterwheel_handlers::{
     AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
@@ -31,6 +35,15 @@ fn public_types_cross_threads_as_listed() {
         is!(ProtocolDetectorBuilder: true true true),
         is!(SearchOutcome: true true true),
         is!(StockProbe: true true true),
+        is!(AcceptRate: true true true),
+        is!(AcceptRateBuilder: true true true),
+        is!(AddressLimit: true true true),
+        is!(AddressLimitBuilder: true true true),
+        is!(InvalidGuard: true true true),
+        is!(NetworkAction: true true true),
+        is!(NetworkFilter: true true true),
+        is!(NetworkRules: true true true),
+        is!(PrefixLengths: true true true),
         is!(IdleEvent: true true true),
         is!(IdleHandler: true true true),
         is!(IdleHandlerBuilder: true true true),

@@ -65,6 +65,8 @@ pub(crate) struct ChannelCore {
     pub(super) writability: Writability,
     pub(super) read_state: ReadState,
     pub(super) write_state: Cell<WriteState>,
+    /// True while encoded messages of this channel wait in the loop's buffer.
+    pub(super) has_joined: Cell<bool>,
     /// The token under which the loop's driver writes the channel's stream; [`Token::NONE`] if the driver does
     /// not write it.
     stream_token: Cell<Token>,
@@ -166,6 +168,7 @@ impl ChannelCore {
             outbound: RefCell::default(),
             writability: Writability::default(),
             write_state: Cell::default(),
+            has_joined: Cell::new(false),
             stream_token: Cell::new(Token::NONE),
             tracks_last_write: Cell::new(false),
             drop_state: Cell::default(),

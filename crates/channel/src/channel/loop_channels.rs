@@ -14,6 +14,7 @@ use crate::channel::core::ChannelCore;
 use crate::channel::handle::Channel;
 use crate::channel::handle::request::ChannelRequest;
 use crate::channel::handle::shared_state::ChannelShared;
+use crate::channel::writing::joined_writes::EncodeBuffers;
 use crate::event_loop::channel_layer::{ChannelLayer, ChannelLayerMarker, HostedChannels};
 use crate::event_loop::local_loop::LocalLoop;
 use crate::pipeline::Completion;
@@ -48,6 +49,7 @@ pub(crate) struct LoopChannels {
     /// other channel has work, and the list is not touched.
     outermost_has_work: Cell<bool>,
     is_running_deferred: Cell<bool>,
+    pub(super) encode_buffers: EncodeBuffers,
 }
 
 impl Default for LoopChannels {
@@ -62,6 +64,7 @@ impl Default for LoopChannels {
             outermost: Cell::new(std::ptr::null()),
             outermost_has_work: Cell::new(false),
             is_running_deferred: Cell::new(false),
+            encode_buffers: EncodeBuffers::default(),
         }
     }
 }

@@ -54,7 +54,6 @@ pub use self::typed::codec::{
 };
 pub use self::typed::cumulation::Cumulation;
 pub use self::typed::directional::{In, InboundHandler, Out, OutboundHandler};
-pub use self::typed::encode_buffer::EncodeBuffer;
 pub use self::typed::signature::{Signature, TypeTag, Types};
 pub use self::typed::type_check::TypeMismatch;
 pub use self::watched_completion::WatchedCompletion;

@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes};
 use waterwheel_channel::{
-    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+    Completion, Ctx, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
@@ -41,13 +41,11 @@ pub struct DelimiterEncoder {
     search: DelimiterSearch,
     /// Scratch buffer: the end of a message and its delimiter, to search for an overlapping delimiter.
     seam: Vec<u8>,
-    buffer: EncodeBuffer,
 }
 
 impl DelimiterEncoder {
     pub(crate) fn new(limit: usize, delimiter: Vec<u8>, search: DelimiterSearch) -> Self {
-        let buffer = EncodeBuffer::default();
-        Self { limit, delimiter: delimiter.into(), search, seam: Vec::new(), buffer }
+        Self { limit, delimiter: delimiter.into(), search, seam: Vec::new() }
     }
 
     /// Checks that the message followed by the delimiter is decoded as the same message.
@@ -99,12 +97,10 @@ impl Handler for DelimiterEncoder {
             }
             return Ok(());
         }
-        let frame = self.buffer.fill(|dst| {
+        ctx.write_encoded_with(done, |dst| {
             dst.put_slice(&message);
             dst.put_slice(&self.delimiter);
             Ok(())
-        })?;
-        ctx.write_with(frame, done.take());
-        Ok(())
+        })
     }
 }

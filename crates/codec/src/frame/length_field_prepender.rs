@@ -2,7 +2,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{
-    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+    Completion, Ctx, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
@@ -38,13 +38,12 @@ use crate::frame::parts::write_frame;
 pub struct LengthFieldPrepender {
     shape: LengthField,
     header: Bytes,
-    buffer: EncodeBuffer,
 }
 
 impl LengthFieldPrepender {
     pub(crate) fn new(shape: LengthField) -> Self {
         let header = Bytes::from(vec![0; shape.offset]);
-        Self { shape, header, buffer: EncodeBuffer::default() }
+        Self { shape, header }
     }
 
     /// Sets the bytes before the field, as many as the offset. Default: zeros.
@@ -108,8 +107,8 @@ impl Handler for LengthFieldPrepender {
                 return Ok(());
             }
         };
-        let Self { shape, header, buffer } = self;
-        write_frame(ctx, buffer, payload, done, |length, dst| {
+        let Self { shape, header } = self;
+        write_frame(ctx, payload, done, |length, dst| {
             put_header(shape, header, length, dst).map_err(Error::new)
         })
     }

@@ -1,7 +1,7 @@
 //! Writes a frame that consists of a short encoded header and an existing payload.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use waterwheel_channel::{ChannelError, Completion, Ctx, EncodeBuffer, HandlerResult};
+use waterwheel_channel::{ChannelError, Completion, Ctx, HandlerResult};
 use waterwheel_executor::Error;
 
 /// Payloads up to this size are copied after the header: cheaper than a separate outbound part and iovec.
@@ -13,26 +13,26 @@ pub(crate) const COPIED: usize = 512;
 /// that would exceed the hard cap on pending bytes is refused before its header is written.
 pub(crate) fn write_frame(
     ctx: &Ctx<'_>,
-    buffer: &mut EncodeBuffer,
     payload: Bytes,
     done: &mut Completion,
     head: impl FnOnce(usize, &mut BytesMut) -> HandlerResult,
 ) -> HandlerResult {
     let length = payload.len();
     if length <= COPIED {
-        let frame = buffer.fill(|dst| {
+        return ctx.write_encoded_with(done, |dst| {
             head(length, dst)?;
             dst.put_slice(&payload);
             Ok(())
-        })?;
-        ctx.write_with(frame, done.take());
+        });
+    }
+    if !done.begin() {
         return Ok(());
     }
-    let header = buffer.fill(|dst| head(length, dst))?;
-    if begin_parts(ctx, done, header.len() + length)? {
-        ctx.write(header);
-        ctx.write_with(payload, done.take());
-    }
+    ctx.write_encoded(|dst| {
+        head(length, dst)?;
+        check_room(ctx, dst.len() + length)
+    })?;
+    ctx.write_with(payload, done.take());
     Ok(())
 }
 
@@ -45,11 +45,16 @@ pub(crate) fn begin_parts(
     done: &mut Completion,
     size: usize,
 ) -> Result<bool, Error> {
+    check_room(ctx, size)?;
+    Ok(done.begin())
+}
+
+fn check_room(ctx: &Ctx<'_>, size: usize) -> HandlerResult {
     let room = ctx.bytes_before_refusal();
     if size > room {
         let pending = ctx.channel().pending_bytes();
         let limit = pending.saturating_add(room);
         return Err(Error::new(ChannelError::BufferFull { pending, limit, size }));
     }
-    Ok(done.begin())
+    Ok(())
 }

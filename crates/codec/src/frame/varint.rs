@@ -4,7 +4,7 @@
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use waterwheel_channel::{
-    Completion, Ctx, Decoder, EncodeBuffer, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+    Completion, Ctx, Decoder, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
@@ -128,17 +128,15 @@ impl Decoder for VarintDecoder {
 /// use waterwheel_testkit::embedded::Embedded;
 ///
 /// let mut channel = Embedded::builder().stream().build(|edit| {
-///     edit.add_last("frames", VarintPrepender::default())?;
+///     edit.add_last("frames", VarintPrepender)?;
 ///     Ok(())
 /// })?;
 /// channel.write_outbound(Bytes::from_static(b"hello")).join()?;
 /// assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "\x05hello");
 /// # Ok::<(), waterwheel_executor::Error>(())
 /// ```
-#[derive(Debug, Default)]
-pub struct VarintPrepender {
-    buffer: EncodeBuffer,
-}
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VarintPrepender;
 
 fn put_varint(length: usize, dst: &mut BytesMut) -> HandlerResult {
     let Ok(mut rest) = u32::try_from(length) else {
@@ -163,7 +161,7 @@ impl Handler for VarintPrepender {
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         match msg.into_bytes() {
-            Ok(message) => write_frame(ctx, &mut self.buffer, message, done, put_varint),
+            Ok(message) => write_frame(ctx, message, done, put_varint),
             Err(other) => {
                 ctx.write_with(other, done.take());
                 Ok(())

@@ -41,7 +41,9 @@ pub struct ProxyServer<T> {
 }
 
 impl<T: Fn(Option<&Address>) -> bool + 'static> ProxyServer<T> {
-    /// Creates the handler; `trusted` decides by the peer's address, which clients of Unix sockets do not have.
+    /// Creates the handler; `trusted` decides by the peer's address, which clients of Unix sockets do not have. A range of
+    /// addresses is a [`Network`](waterwheel_channel::Network); for many, ask `NetworkFilter::allows` of
+    /// `waterwheel-handlers`.
     pub fn new(trusted: T) -> Self {
         Self::with_decoder(trusted, ProxyDecoder::new())
     }

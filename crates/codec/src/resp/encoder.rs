@@ -1,8 +1,8 @@
 //! Encodes RESP values and commands.
 
-use bytes::Bytes;
+use bytes::{BufMut, Bytes};
 use waterwheel_channel::{
-    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
+    Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
@@ -46,34 +46,44 @@ impl Message for RespVersion {}
 #[derive(Debug, Default)]
 pub struct RespEncoder {
     version: RespVersion,
-    buffer: EncodeBuffer,
 }
 
 impl RespEncoder {
     /// Creates an encoder of this version. The default is RESP2.
     #[must_use]
     pub fn new(version: RespVersion) -> Self {
-        Self { version, buffer: EncodeBuffer::default() }
+        Self { version }
     }
+}
 
-    fn write_value(
-        &mut self,
+impl RespValue {
+    /// Writes the value as a handler's answer, without a flush. For handlers that answer without a [`RespEncoder`] in
+    /// the pipeline: a value that is written this way is not boxed as a message.
+    ///
+    /// Small values that are written during the same call into the channel are joined
+    /// ([`Ctx::write_encoded`]). Strings of more than 512 bytes are not copied.
+    ///
+    /// # Errors
+    /// The value cannot be encoded, or a value with long strings would exceed the hard cap on pending bytes; nothing
+    /// is written.
+    pub fn write(
+        &self,
         ctx: &Ctx<'_>,
-        value: &RespValue,
+        version: RespVersion,
         done: &mut Completion,
     ) -> HandlerResult {
-        value.check(true).map_err(Error::new)?;
+        self.check(true).map_err(Error::new)?;
         let mut in_parts = false;
-        let size = value.most_bytes();
+        let size = self.most_bytes();
         // A value without long strings is one outbound part, which a cancel removes as a whole.
-        if size > COPIED && has_long(value) {
+        if size > COPIED && has_long(self) {
             if !begin_parts(ctx, done, size)? {
                 return Ok(());
             }
             in_parts = true;
         }
-        let last = self.buffer.fill(|dst| {
-            value.put(self.version, dst, &mut |dst, payload| {
+        ctx.write_encoded_with(done, |dst| {
+            self.put(version, dst, &mut |dst, payload| {
                 if in_parts && payload.len() > COPIED {
                     ctx.write(dst.split().freeze());
                     ctx.write(payload.clone());
@@ -82,9 +92,7 @@ impl RespEncoder {
                 }
             });
             Ok(())
-        })?;
-        ctx.write_with(last, done.take());
-        Ok(())
+        })
     }
 }
 
@@ -105,7 +113,7 @@ impl Handler for RespEncoder {
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         if let Some(value) = msg.get::<RespValue>() {
-            return self.write_value(ctx, value, done);
+            return value.write(ctx, self.version, done);
         }
         if let Some(version) = msg.get::<RespVersion>() {
             self.version = *version;
@@ -113,6 +121,12 @@ impl Handler for RespEncoder {
             return Ok(());
         }
         let msg = match msg.take::<RespCommand>() {
+            Ok(command) if command.wire().len() <= COPIED => {
+                return ctx.write_encoded_with(done, |dst| {
+                    dst.put_slice(command.wire());
+                    Ok(())
+                });
+            }
             Ok(command) => Msg::from(command.into_wire()),
             Err(other) => other,
         };

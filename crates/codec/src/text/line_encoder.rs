@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes};
 use memchr::memchr;
 use waterwheel_channel::{
-    Completion, Ctx, EncodeBuffer, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+    Completion, Ctx, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
@@ -37,20 +37,19 @@ use waterwheel_executor::Error;
 #[derive(Debug)]
 pub struct LineEncoder {
     end: &'static [u8],
-    buffer: EncodeBuffer,
 }
 
 impl LineEncoder {
     /// Creates an encoder that ends lines with `\n`.
     #[must_use]
     pub fn new() -> Self {
-        Self { end: b"\n", buffer: EncodeBuffer::default() }
+        Self { end: b"\n" }
     }
 
     /// Creates an encoder that ends lines with `\r\n`, as most Internet protocols do.
     #[must_use]
     pub fn crlf() -> Self {
-        Self { end: b"\r\n", buffer: EncodeBuffer::default() }
+        Self { end: b"\r\n" }
     }
 }
 
@@ -77,14 +76,12 @@ impl Handler for LineEncoder {
             return Ok(());
         };
         check(line)?;
-        let bytes = self.buffer.fill(|dst| {
+        ctx.write_encoded_with(done, |dst| {
             dst.reserve(line.len() + self.end.len());
             dst.put_slice(line);
             dst.put_slice(self.end);
             Ok(())
-        })?;
-        ctx.write_with(bytes, done.take());
-        Ok(())
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Writing: the outbound buffer and the calls of the transport (C07).
 
 mod drop_queue;
+pub(crate) mod joined_writes;
 pub(crate) mod outbound;
 mod pending_writes;
 mod stream_pieces;
@@ -69,13 +70,35 @@ impl ChannelCore {
     /// Appends bytes without a completion to a stream that accepts them.
     #[inline(always)]
     fn write_bytes(self: &Rc<Self>, bytes: Bytes) {
-        let (size, high) = (bytes.len(), self.options().water_marks.high());
-        // The hard cap is not below the high water mark.
-        if size > high.saturating_sub(self.total_pending()) {
+        let size = bytes.len();
+        if !self.is_below_high_mark_with(size) {
             return self.write_any(bytes.into(), Completion::none());
         }
+        self.end_joining_if_any();
         self.outbound.borrow_mut().push_bytes(bytes);
         self.set_pending(self.pending() + size);
+    }
+
+    /// True if the channel stays writable with this many more bytes. The hard cap is not below the high water mark.
+    #[inline(always)]
+    fn is_below_high_mark_with(&self, size: usize) -> bool {
+        size <= self.options().water_marks.high().saturating_sub(self.total_pending())
+    }
+
+    /// True if bytes can be appended to the outbound buffer now, and the channel stays writable with them.
+    fn takes_bytes_now(&self, size: usize) -> bool {
+        self.transport_info.takes_bytes
+            && self.lifecycle.get().is_open()
+            && !self.is_output_over()
+            && self.is_below_high_mark_with(size)
+    }
+
+    /// Moves joined messages to the outbound buffer. Called before the buffer is used in any other way.
+    #[inline(always)]
+    fn end_joining_if_any(&self) {
+        if self.has_joined.get() {
+            self.end_joining();
+        }
     }
 
     #[inline(never)]
@@ -87,6 +110,7 @@ impl ChannelCore {
         if !(fits && open && self.accepts(&msg) && !self.is_empty_ancillary(&msg)) {
             return self.refuse_write(msg, size, done);
         }
+        self.end_joining_if_any();
         self.outbound.borrow_mut().push(msg, size, done, self.transport_info.is_stream);
         self.add_pending(size);
     }
@@ -170,6 +194,9 @@ impl ChannelCore {
         if !self.lifecycle.get().is_open() {
             return;
         }
+        if self.has_joined.get() {
+            return self.flush_joined();
+        }
         let mut out = self.outbound.borrow_mut();
         let mut nothing = out.flush_bytes_only();
         drop(out);
@@ -210,6 +237,7 @@ impl ChannelCore {
     #[inline(always)]
     pub(in crate::channel) fn write_one_chunk(self: &Rc<Self>) -> bool {
         let Some(token) = self.stream_token() else { return false };
+        self.end_joining_if_any();
         let mut out = self.outbound.borrow_mut();
         let is_free = self.write_state.get() == WriteState::Free && self.is_active();
         let is_plain = !self.is_output_over() && !self.tracks_last_write.get();
@@ -302,6 +330,7 @@ impl ChannelCore {
     }
 
     fn try_write_out(self: &Rc<Self>) {
+        self.end_joining_if_any();
         if self.write_state.get() != WriteState::Free || self.outbound.borrow().is_empty() {
             return;
         }
@@ -390,11 +419,13 @@ impl ChannelCore {
 
     /// True if flushed messages are still to be written.
     pub(in crate::channel) fn has_unwritten(&self) -> bool {
+        self.end_joining_if_any();
         self.write_state.get() != WriteState::Free || !self.outbound.borrow().is_empty()
     }
 
     /// True if more flushed messages can be written without the peer reading first.
     pub(in crate::channel) fn can_continue_writing(&self) -> bool {
+        self.end_joining_if_any();
         match self.write_state.get() {
             WriteState::Free => !self.outbound.borrow().is_empty(),
             WriteState::Full => false,
@@ -448,17 +479,20 @@ impl ChannelCore {
 
     /// True unless the outbound buffer is empty, which is the common case at a close.
     pub(in crate::channel) fn has_writes_to_fail(&self) -> bool {
+        self.end_joining_if_any();
         !self.outbound.borrow().is_unused() || !self.writability.is_writable()
     }
 
     /// Fails all messages in the buffer.
     pub(in crate::channel) fn fail_writes(self: &Rc<Self>, error: &Error) {
+        self.end_joining_if_any();
         let waiting = self.outbound.take();
         self.fail_outbound(waiting, error);
     }
 
     /// Fails all unflushed messages.
     pub(in crate::channel) fn fail_unflushed(self: &Rc<Self>, error: &Error) {
+        self.end_joining_if_any();
         let unflushed = self.outbound.borrow_mut().take_unflushed();
         self.fail_outbound(unflushed, error);
     }

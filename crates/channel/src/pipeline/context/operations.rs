@@ -3,6 +3,7 @@
 //! Each operation has three forms: the plain form ignores the result; `_with` takes a [`Completion`] or a promise
 //! that receives the result; `_then` takes a closure that is called on the loop with the result.
 
+use bytes::BytesMut;
 use waterwheel_executor::Error;
 
 use crate::address::{Address, ConnectTarget};
@@ -11,6 +12,7 @@ use crate::pipeline::context::Ctx;
 use crate::pipeline::dispatch::event::{
     BeginRead, Bind, Close, Connect, Deregister, Disconnect, ShutdownOutput, Write,
 };
+use crate::pipeline::handler::HandlerResult;
 use crate::pipeline::message::Msg;
 
 impl Ctx<'_> {
@@ -168,6 +170,65 @@ impl Ctx<'_> {
     /// Writes a message; `done` receives the result.
     pub fn write_with(&self, msg: impl Into<Msg>, done: impl Into<Completion>) {
         self.send_outlined(Write(msg.into(), done.into()));
+    }
+
+    /// Encodes a message as bytes, and writes it. `encode` appends the message to a buffer, which is empty.
+    ///
+    /// Small messages that are written during the same call into the channel become one part of its outbound
+    /// buffer, without an allocation each; so an encoder, or a handler that answers in bytes, uses this instead of
+    /// [`write`](Self::write). A message that passes other handlers on its way to the transport is passed to them as
+    /// [`Bytes`](bytes::Bytes).
+    ///
+    /// ```
+    /// use bytes::BufMut;
+    /// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
+    ///
+    /// struct Acknowledge;
+    ///
+    /// impl Handler for Acknowledge {
+    ///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+    ///         ctx.write_encoded(|dst| {
+    ///             dst.put_slice(b"+OK ");
+    ///             dst.put_u64(msg.size_hint() as u64);
+    ///             Ok(())
+    ///         })?;
+    ///         ctx.flush();
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The error of `encode`; nothing is written.
+    #[inline]
+    pub fn write_encoded(
+        &self,
+        encode: impl FnOnce(&mut BytesMut) -> HandlerResult,
+    ) -> HandlerResult {
+        self.write_encoded_with(&mut Completion::none(), encode)
+    }
+
+    /// Encodes a message like [`write_encoded`](Self::write_encoded); `done` receives the result of the write, and
+    /// is left where it is if the message cannot be encoded. With a completion, a message is a part of its own.
+    ///
+    /// # Errors
+    /// The error of `encode`; nothing is written.
+    #[inline]
+    pub fn write_encoded_with(
+        &self,
+        done: &mut Completion,
+        encode: impl FnOnce(&mut BytesMut) -> HandlerResult,
+    ) -> HandlerResult {
+        let core = self.core();
+        let mut message = core.begin_message();
+        match encode(&mut message) {
+            Ok(()) => core.write_message(self.at(), message, done.take()),
+            Err(error) => {
+                core.discard_message(message);
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 
     /// Writes a message, and calls `f` on the loop when it was sent, or failed.

@@ -11,6 +11,7 @@
 //! The rules for decoders are listed at [`Decoder`].
 
 use std::any::type_name;
+use std::convert::Infallible;
 use std::fmt;
 use std::mem;
 
@@ -19,7 +20,6 @@ use waterwheel_executor::Error;
 
 use super::chain::{Emit, NextHandler, Stage};
 use super::cumulation::Cumulation;
-use super::encode_buffer::EncodeBuffer;
 use super::signature::{Signature, TypeTag, Types};
 use crate::channel::lifecycle::half_closure::HalfClosed;
 use crate::pipeline::completion::Completion;
@@ -389,16 +389,20 @@ impl<D> fmt::Debug for Decode<D> {
     }
 }
 
-/// Wraps an [`Encoder`] as a [`Handler`]. The completion of a write moves on with the encoded bytes.
+/// Wraps an [`Encoder`] as a [`Handler`], or as the last [`Stage`] of a chain, which encodes and writes the answers
+/// of the stage before it.
+///
+/// As a handler, the completion of a write moves on with the encoded bytes. As a stage, each answer is written and
+/// flushed, and a message that cannot be encoded is an error of the chain. Small messages that are written during the
+/// same call into the channel become one part of its outbound buffer: see [`Ctx::write_encoded`].
 pub struct Encode<E> {
     encoder: E,
-    buffer: EncodeBuffer,
 }
 
 impl<E: Encoder> Encode<E> {
     /// Wraps an encoder.
     pub fn new(encoder: E) -> Self {
-        Self { encoder, buffer: EncodeBuffer::default() }
+        Self { encoder }
     }
 }
 
@@ -420,9 +424,24 @@ impl<E: Encoder> Handler for Encode<E> {
                 return Ok(());
             }
         };
-        let bytes = self.buffer.fill(|dst| self.encoder.encode(msg, dst))?;
-        ctx.write_with(bytes, done.take());
+        ctx.write_encoded_with(done, |dst| self.encoder.encode(msg, dst))
+    }
+}
+
+impl<E: Encoder> Stage for Encode<E> {
+    type In = E::In;
+    type Out = Infallible;
+
+    #[inline]
+    fn on<O: Emit<Infallible>>(&mut self, msg: E::In, out: &mut O) -> HandlerResult {
+        let ctx = out.ctx();
+        ctx.write_encoded(|dst| self.encoder.encode(msg, dst))?;
+        ctx.flush();
         Ok(())
+    }
+
+    fn answers(&self) -> Types {
+        Types::of::<Bytes>()
     }
 }
 

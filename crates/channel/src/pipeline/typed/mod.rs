@@ -4,13 +4,12 @@
 //! |---|---|
 //! | handlers of one direction and one message type | `directional` |
 //! | several stages in one slot, joined at compile time | `chain` |
-//! | decoders and encoders | `codec`, with `cumulation` and `encode_buffer` |
+//! | decoders and encoders | `codec`, with `cumulation` |
 //! | which types a handler declares, and whether neighbours fit | `signature`, `type_check` |
 
 pub(crate) mod chain;
 pub(crate) mod codec;
 pub(crate) mod cumulation;
 pub(crate) mod directional;
-pub(crate) mod encode_buffer;
 pub(crate) mod signature;
 pub(crate) mod type_check;

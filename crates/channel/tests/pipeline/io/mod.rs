@@ -3,6 +3,7 @@
 mod flushes;
 mod handler_pauses;
 mod held_writes;
+mod joined_writes;
 mod last_write_time;
 mod misbehaving_messages;
 mod read_pauses;

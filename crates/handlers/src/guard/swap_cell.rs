@@ -1,0 +1,115 @@
+//! A value that is read often and replaced rarely: readers never wait.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
+
+/// Two slots, one of which holds the value.
+///
+/// Any thread may read, and any thread may replace the value. A writer fills the empty slot, makes it the current one,
+/// then empties the other; writers exclude each other by `writing`. So only the slot that is not current is ever locked
+/// for writing, apart from readers that are about to find out: a reader takes the read lock of the current slot without
+/// waiting. If that fails, or if the slot is empty, a writer has made the other slot current since, and the reader tries
+/// that one. A thread that is suspended while it replaces the value delays no reader.
+///
+/// `current` is a hint, and orders no memory: a slot that is not empty holds a value that was current when the read
+/// began or has become so since.
+pub(super) struct SwapCell<T> {
+    slots: [RwLock<Option<T>>; 2],
+    current: AtomicUsize,
+    writing: Mutex<()>,
+}
+
+impl<T> SwapCell<T> {
+    pub(super) fn new(value: T) -> Self {
+        let slots = [RwLock::new(Some(value)), RwLock::new(None)];
+        Self { slots, current: AtomicUsize::new(0), writing: Mutex::new(()) }
+    }
+
+    /// Calls `f` with the value. `f` must not replace it.
+    pub(super) fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
+        loop {
+            let slot = match self.slots[self.current.load(Ordering::Relaxed)].try_read() {
+                Ok(slot) => Some(slot),
+                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+                Err(TryLockError::WouldBlock) => None,
+            };
+            if let Some(value) = slot.as_deref().and_then(Option::as_ref) {
+                return f(value);
+            }
+            std::hint::spin_loop();
+        }
+    }
+
+    /// Replaces the value. No reader uses the previous value after this call.
+    pub(super) fn replace(&self, value: T) {
+        let writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.current.load(Ordering::Relaxed);
+        let after = 1 - before;
+        *self.slots[after].write().unwrap_or_else(PoisonError::into_inner) = Some(value);
+        self.current.store(after, Ordering::Relaxed);
+        // Waits for the readers of the previous value, which are few and quick.
+        let previous = self.slots[before].write().unwrap_or_else(PoisonError::into_inner).take();
+        drop(writing);
+        drop(previous);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn k10_a_reader_sees_the_last_value_that_was_set() {
+        let cell = SwapCell::new(0);
+        for value in 1..10 {
+            cell.replace(value);
+            assert_eq!(cell.read(|value| *value), value);
+        }
+    }
+
+    #[test]
+    fn k10_a_reader_does_not_wait_for_a_writer_that_is_suspended() {
+        let cell = SwapCell::new(7);
+        let suspended = cell.slots[1].write().unwrap(); // As a writer that fills the empty slot.
+        assert_eq!(cell.read(|value| *value), 7);
+        drop(suspended);
+        *cell.slots[1].write().unwrap() = Some(8);
+        cell.current.store(1, Ordering::Relaxed);
+        let suspended = cell.slots[0].write().unwrap(); // As a writer that empties the other.
+        assert_eq!(cell.read(|value| *value), 8);
+        drop(suspended);
+    }
+
+    #[test]
+    fn k10_readers_of_a_value_that_is_replaced_all_the_time_see_whole_and_recent_values() {
+        const LAST: u64 = 2_000;
+        let cell = Arc::new(SwapCell::new((0, 0)));
+        let replaced = Arc::new(AtomicU64::new(0));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (cell, replaced) = (cell.clone(), replaced.clone());
+                std::thread::spawn(move || {
+                    let mut seen = 0;
+                    while seen < LAST {
+                        let least = replaced.load(Ordering::Acquire);
+                        let (value, twice) = cell.read(|pair| *pair);
+                        assert_eq!(value * 2, twice, "one value, not parts of two");
+                        assert!(value >= least, "not older than the last that was set before");
+                        assert!(value >= seen, "values do not go back");
+                        seen = value;
+                    }
+                })
+            })
+            .collect();
+        for value in 1..=LAST {
+            cell.replace((value, value * 2));
+            replaced.store(value, Ordering::Release);
+        }
+        for reader in readers {
+            reader.join().unwrap();
+        }
+    }
+}
