@@ -90,6 +90,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod chunked;
 mod detect;
 mod guard;
 mod idle;
@@ -97,6 +98,10 @@ mod shaping;
 mod timeout;
 mod wire_log;
 
+pub use crate::chunked::{
+    ChunkSource, ChunkedMessage, ChunkedWriteError, ChunkedWriter, ChunkedWriterBuilder,
+    FileChunks, InvalidChunkOption, ReaderChunks, TransferProgress,
+};
 pub use crate::detect::{
     AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,

@@ -14,6 +14,7 @@
 //! | addresses | [`Address`](channel::Address), [`UnixAddress`](channel::UnixAddress) |
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
 //! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
+//! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |

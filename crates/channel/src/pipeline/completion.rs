@@ -132,9 +132,10 @@ impl Completion {
         }
     }
 
-    /// Calls `f` when the operation is cancelled, on the thread that cancels it. Only a promise can be
-    /// cancelled.
-    pub(crate) fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
+    /// Calls `f` when the operation is cancelled, on the thread that cancels it, or here if it was cancelled
+    /// before. A later call replaces the closure of an earlier one. Only a promise can be cancelled. For a
+    /// handler that keeps the completion while it works, to stop that work.
+    pub fn on_cancel(&mut self, f: impl FnOnce() + Send + 'static) {
         match &mut self.0 {
             CompletionKind::Shared(promise) => promise.on_cancel(f),
             CompletionKind::Watched(state) => state.on_cancel(f),
@@ -142,8 +143,9 @@ impl Completion {
         }
     }
 
-    /// True if the future of the promise was cancelled.
-    pub(crate) fn is_cancelled(&self) -> bool {
+    /// True if the completion is a promise whose future was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
         match &self.0 {
             CompletionKind::Shared(promise) => promise.is_cancelled(),
             CompletionKind::Watched(state) => state.is_cancelled(),

@@ -178,6 +178,13 @@ impl Channel {
         self.shared.close_future()
     }
 
+    /// Returns the cause of the close: the panic, or the failure of the transport or of a write. `None` while the
+    /// channel is open, and if the close was requested.
+    #[must_use]
+    pub fn close_cause(&self) -> Option<Error> {
+        self.shared.close_cause()
+    }
+
     // Attributes.
 
     /// Returns the value for a key.
