@@ -1,43 +1,21 @@
-//! A connection: sends commands to the loops that own their keys, and writes the replies in the order of the commands.
+//! The state of a connection: sends commands to the loops that own their keys, and keeps the replies in the order of the
+//! commands.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
-use std::convert::Infallible;
 use std::mem;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use waterwheel::bytes::Bytes;
-use waterwheel::channel::{
-    Channel, Ctx, Decode, Edit, Emit, HandlerResult, In, Inbound, InboundHandler, Message, Msg,
-    ReadPause, Stage, Types,
-};
-use waterwheel::codec::{
-    RespCommand, RespCommandDecoder, RespEncoder, RespError, RespLimits, RespValue, RespVersion,
-};
-use waterwheel::executor;
+use waterwheel::channel::{Channel, Message};
+use waterwheel::codec::{RespCommand, RespValue, RespVersion};
 
 use crate::commands::{CommandSpec, Route, error, find, wrong_number};
-use crate::pubsub;
+use crate::pubsub::PublishedMessage;
 use crate::shard::{Owners, Run, Shard, join_replies};
 
-/// Number of replies that a connection may wait for before it stops reading.
-const MAX_PENDING_REPLIES: usize = 1024;
-/// Number of bytes of replies at which a connection is closed: its client sends commands and reads nothing. High, because
-/// stored values are not copied into replies.
-const MAX_PENDING_BYTES: usize = 1024 * 1024 * 1024;
-
-/// Builds the pipeline of a connection.
-pub(crate) fn serve(edit: &mut Edit<'_>) -> Result<(), executor::Error> {
-    let client = Rc::new(RefCell::new(Client::new(edit.channel())));
-    let decoder = RespCommandDecoder::new(RespLimits::default());
-    edit.add_last("resp", RespEncoder::default())?;
-    edit.add_last("commands", Inbound(Decode::new(decoder).then(CommandStage(client.clone()))))?;
-    edit.add_last("events", In(ClientEvents(client)))?;
-    Ok(())
-}
-
-/// The state of a connection. Never borrowed while a handler is called.
+/// The state of a connection. Never borrowed while a handler is called, of this channel or of another.
 pub(crate) struct Client {
     pub(crate) id: u64,
     pub(crate) name: Bytes,
@@ -46,36 +24,48 @@ pub(crate) struct Client {
     pub(crate) topics: BTreeSet<Bytes>,
     pub(crate) shard: Rc<RefCell<Shard>>,
     pub(crate) owners: Owners,
-    /// True if the connection is to be closed after the last reply, and further commands are ignored.
+    /// True if further commands are ignored.
+    pub(crate) has_quit: bool,
+    /// True if the connection is closed after the last reply.
     pub(crate) is_ending: bool,
-    /// Present while too many replies are pending.
-    read_pause: Option<ReadPause>,
+    /// Commands, or error replies in their place, that wait for a command that waits for earlier replies.
+    waiting: VecDeque<Result<RespCommand, RespValue>>,
     /// Replies in the order of the commands. The first one may have to wait for another loop.
     replies: VecDeque<PendingReply>,
     /// The number of the first reply, counted from the beginning of the connection.
     first_reply: u64,
     /// Commands for each of the other loops, sent at the end of a round of reads.
     batches: Vec<Batch>,
+    /// Messages for subscribers on this loop.
+    published: Vec<PublishedMessage>,
 }
 
 /// A reply of which some loops have not sent their part yet.
 #[derive(Default)]
-struct PendingReply {
+pub(crate) struct PendingReply {
     missing_parts: usize,
-    version: Option<RespVersion>,
-    value: Option<RespValue>,
+    pub(crate) version: Option<RespVersion>,
+    pub(crate) value: Option<RespValue>,
 }
 
 /// Commands with the numbers of their replies.
 type Batch = Vec<(u64, Run, RespCommand)>;
 
 /// The replies to a batch: a user event.
-struct BatchReplies(Vec<(u64, RespValue)>);
+pub(crate) struct BatchReplies(pub(crate) Vec<(u64, RespValue)>);
 
 impl Message for BatchReplies {}
 
+/// What to do next, when the client is not borrowed.
+pub(crate) enum Step {
+    Publish(Vec<PublishedMessage>),
+    Write(PendingReply),
+    Close,
+    Wait,
+}
+
 impl Client {
-    fn new(channel: Channel) -> Self {
+    pub(crate) fn new(channel: Channel) -> Self {
         static NEXT_ID: AtomicU64 = AtomicU64::new(1);
         let shard = Shard::here();
         let owners = shard.borrow().owners.clone();
@@ -88,10 +78,12 @@ impl Client {
             shard,
             batches: owners.loops.iter().map(|_| Batch::new()).collect(),
             owners,
+            has_quit: false,
             is_ending: false,
-            read_pause: None,
+            waiting: VecDeque::new(),
             replies: VecDeque::new(),
             first_reply: 0,
+            published: Vec::new(),
         }
     }
 
@@ -110,11 +102,33 @@ impl Client {
         self.replies.push_back(PendingReply { version: Some(version), ..PendingReply::default() });
     }
 
-    fn execute(&mut self, command: RespCommand) {
-        if self.is_ending {
-            return;
+    /// Ignores further commands, and ends the connection after the last reply.
+    pub(crate) fn quit(&mut self) {
+        (self.has_quit, self.is_ending) = (true, true);
+    }
+
+    /// Executes a command, or adds a reply, when everything before it allows that.
+    pub(crate) fn accept(&mut self, command: Result<RespCommand, RespValue>) {
+        if self.waiting.is_empty() && self.may_execute(&command) {
+            self.execute(command);
+        } else {
+            self.waiting.push_back(command);
         }
-        if let Err(error) = self.try_execute(command) {
+    }
+
+    /// False for a command that changes which messages the client gets, while replies are pending: a message must not
+    /// overtake the reply that announces it.
+    fn may_execute(&self, command: &Result<RespCommand, RespValue>) -> bool {
+        let changes_messages = |command: &RespCommand| {
+            ["subscribe", "unsubscribe", "hello", "reset"].iter().any(|name| command.is(name))
+        };
+        self.replies.is_empty() || !command.as_ref().is_ok_and(changes_messages)
+    }
+
+    fn execute(&mut self, command: Result<RespCommand, RespValue>) {
+        if !self.has_quit
+            && let Err(error) = command.and_then(|command| self.try_execute(command))
+        {
             self.reply(error);
         }
     }
@@ -134,7 +148,7 @@ impl Client {
             }
             Route::Key(run) => match self.owners.owner_of(&command[1]) {
                 owner if owner == self.owners.here => {
-                    let reply = Shard::run(&self.shard, run, &command);
+                    let reply = self.run_here(run, &command);
                     self.reply(reply);
                 }
                 owner => self.run_at(&BTreeSet::from([owner]), run, &command),
@@ -154,14 +168,21 @@ impl Client {
         Ok(())
     }
 
-    /// Carries out a command at several loops, or at another one. The reply is complete when all have sent their part.
+    fn run_here(&mut self, run: Run, command: &RespCommand) -> RespValue {
+        let mut shard = self.shard.borrow_mut();
+        let reply = run(&mut shard, command).unwrap_or_else(|error| error);
+        self.published.append(&mut shard.topics.published);
+        reply
+    }
+
+    /// Executes a command on several loops, or on another one. The reply is complete when all have sent their part.
     fn run_at(&mut self, owners: &BTreeSet<usize>, run: Run, command: &RespCommand) {
         let number = self.first_reply + self.replies.len() as u64;
         let missing_parts = owners.len();
         self.replies.push_back(PendingReply { missing_parts, ..PendingReply::default() });
         for &owner in owners {
             if owner == self.owners.here {
-                let part = Shard::run(&self.shard, run, command);
+                let part = self.run_here(run, command);
                 self.add_part(number, part);
             } else {
                 self.batches[owner].push((number, run, command.clone()));
@@ -169,7 +190,7 @@ impl Client {
         }
     }
 
-    fn add_part(&mut self, number: u64, part: RespValue) {
+    pub(crate) fn add_part(&mut self, number: u64, part: RespValue) {
         if let Some(reply) = self.replies.get_mut((number - self.first_reply) as usize) {
             reply.missing_parts -= 1;
             reply.value = Some(match reply.value.take() {
@@ -180,135 +201,51 @@ impl Client {
     }
 
     /// Sends the commands of this round of reads to the other loops, one task for each.
-    fn send_batches(&mut self) {
+    pub(crate) fn send_batches(&mut self) {
         for (owner, batch) in self.batches.iter_mut().enumerate() {
             if batch.is_empty() {
                 continue;
             }
             let (batch, channel) = (mem::take(batch), self.channel.clone());
             let run_batch = move || {
-                let shard = Shard::here();
-                let run = |(number, run, command)| (number, Shard::run(&shard, run, &command));
+                let run = |(number, run, command)| (number, Shard::run_and_publish(run, &command));
                 channel.fire_user_event(BatchReplies(batch.into_iter().map(run).collect()));
             };
             let _ = self.owners.loops[owner].execute(run_batch); // Fails only at the end of the loop.
         }
     }
 
-    fn next_ready(&mut self) -> Option<PendingReply> {
-        let reply = self.replies.pop_front_if(|reply| reply.missing_parts == 0)?;
-        self.first_reply += 1;
-        Some(reply)
+    /// Returns the number of commands without a reply.
+    pub(crate) fn pending(&self) -> usize {
+        self.replies.len() + self.waiting.len()
+    }
+
+    /// Returns what can be done now; executes waiting commands.
+    pub(crate) fn next_step(&mut self) -> Step {
+        loop {
+            if !self.published.is_empty() {
+                return Step::Publish(mem::take(&mut self.published));
+            }
+            if let Some(reply) = self.replies.pop_front_if(|reply| reply.missing_parts == 0) {
+                self.first_reply += 1;
+                return Step::Write(reply);
+            }
+            match self.waiting.pop_front() {
+                Some(command) if self.may_execute(&command) => self.execute(command),
+                Some(command) => {
+                    self.waiting.push_front(command);
+                    return Step::Wait;
+                }
+                None if self.is_ending && self.replies.is_empty() => {
+                    (self.has_quit, self.is_ending) = (true, false); // Once.
+                    return Step::Close;
+                }
+                None => return Step::Wait,
+            }
+        }
     }
 }
 
 fn is_allowed_in_push_mode(name: &str) -> bool {
     matches!(name, "subscribe" | "unsubscribe" | "ping" | "quit" | "reset")
-}
-
-/// Writes the replies that are complete, up to the first one that is not.
-fn write_ready(client: &RefCell<Client>, ctx: &Ctx<'_>) {
-    loop {
-        let ready = client.borrow_mut().next_ready();
-        let Some(PendingReply { version, value, .. }) = ready else { break };
-        if let Some(version) = version {
-            ctx.write(version);
-        }
-        if let Some(value) = value {
-            ctx.write_and_flush(value);
-        }
-    }
-    if !ctx.is_writable() && ctx.channel().pending_bytes() > MAX_PENDING_BYTES {
-        ctx.close();
-    }
-    if client.borrow().is_ending && client.borrow().replies.is_empty() {
-        // Completed when everything before it is sent; a close alone would not wait for that.
-        let channel = ctx.channel();
-        ctx.write_and_flush_then(Bytes::new(), move |_| channel.close_without_future());
-    }
-}
-
-/// Stops reading while too many replies are pending.
-fn limit_pending(client: &RefCell<Client>, ctx: &Ctx<'_>) {
-    let pending = client.borrow().replies.len();
-    let pause = client.borrow_mut().read_pause.take();
-    let is_paused = pending > MAX_PENDING_REPLIES / if pause.is_some() { 2 } else { 1 };
-    if is_paused {
-        let pause = pause.unwrap_or_else(|| ctx.pause_reads());
-        client.borrow_mut().read_pause = Some(pause);
-    }
-}
-
-/// Executes the commands of one client.
-struct CommandStage(Rc<RefCell<Client>>);
-
-impl Stage for CommandStage {
-    type In = RespCommand;
-    type Out = Infallible;
-
-    fn on<O: Emit<Infallible>>(&mut self, command: RespCommand, out: &mut O) -> HandlerResult {
-        self.0.borrow_mut().execute(command);
-        write_ready(&self.0, &out.ctx());
-        Ok(())
-    }
-
-    fn on_read_complete(&mut self, ctx: &Ctx<'_>) {
-        self.0.borrow_mut().send_batches();
-        limit_pending(&self.0, ctx);
-    }
-
-    /// Closes the connection after the last reply when the client has sent its last command.
-    fn on_end<O: Emit<Infallible>>(&mut self, out: &mut O) -> HandlerResult {
-        let mut client = self.0.borrow_mut();
-        client.send_batches();
-        client.is_ending = true;
-        drop(client);
-        write_ready(&self.0, &out.ctx());
-        Ok(())
-    }
-
-    fn on_removed(&mut self, _: &Ctx<'_>) {
-        pubsub::leave(&mut self.0.borrow_mut());
-    }
-
-    fn answers(&self) -> Types {
-        Types::of::<RespValue>()
-    }
-}
-
-/// Receives what a stage does not: replies of other loops, and errors.
-struct ClientEvents(Rc<RefCell<Client>>);
-
-impl InboundHandler for ClientEvents {
-    type In = Infallible;
-
-    fn on_read(&mut self, _: &Ctx<'_>, never: Infallible) -> HandlerResult {
-        match never {}
-    }
-
-    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
-        match event.take::<BatchReplies>() {
-            Ok(BatchReplies(parts)) => {
-                let mut client = self.0.borrow_mut();
-                parts.into_iter().for_each(|(number, part)| client.add_part(number, part));
-                drop(client);
-                write_ready(&self.0, ctx);
-                limit_pending(&self.0, ctx);
-            }
-            Err(event) => ctx.fire_user_event(event),
-        }
-        Ok(())
-    }
-
-    /// Answers a protocol error, after the replies before it, and closes the connection.
-    fn on_error(&mut self, ctx: &Ctx<'_>, error: executor::Error) -> HandlerResult {
-        let mut client = self.0.borrow_mut();
-        if let Some(error) = error.find::<RespError>() {
-            client.reply(RespValue::error(format!("ERR Protocol error: {error}")));
-        }
-        client.is_ending = true;
-        drop(client);
-        write_ready(&self.0, ctx);
-        Ok(())
-    }
 }

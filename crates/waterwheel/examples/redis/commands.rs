@@ -20,7 +20,7 @@ pub(crate) const WRONG_TYPE: &str =
     "WRONGTYPE Operation against a key holding the wrong kind of value";
 
 /// A row of the table: the name, the number of words with the name (a negative number is a minimum), and where the
-/// command is carried out.
+/// command is executed.
 pub(crate) struct CommandSpec(pub(crate) &'static str, pub(crate) i64, pub(crate) Route);
 
 #[derive(Clone, Copy)]

@@ -84,8 +84,9 @@ pub(crate) fn persist(shard: &mut Shard, command: &RespCommand) -> Reply {
 
 pub(crate) fn ttl(shard: &mut Shard, command: &RespCommand) -> Reply {
     // Rounded to the nearest second.
-    left(shard, command)
-        .map(|left| RespValue::Integer(if left < 0 { left } else { (left + 500) / 1000 }))
+    left(shard, command).map(|left| {
+        RespValue::Integer(if left < 0 { left } else { left.saturating_add(500) / 1000 })
+    })
 }
 
 pub(crate) fn pttl(shard: &mut Shard, command: &RespCommand) -> Reply {

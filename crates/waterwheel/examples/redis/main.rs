@@ -15,13 +15,15 @@
 //!
 //! | file | contents |
 //! |---|---|
-//! | `client.rs` | a connection: sends commands to the owners of their keys, writes the replies in order |
+//! | `connection.rs` | the pipeline of a connection |
+//! | `client.rs` | its state: sends commands to the owners of their keys, keeps the replies in order |
 //! | `commands.rs` | the table of commands |
 //! | `session.rs`, `strings.rs`, `lists.rs`, `keys.rs`, `pubsub.rs` | the commands |
 //! | `shard.rs`, `store.rs` | the data of one loop: keys, values, deadlines |
 
 mod client;
 mod commands;
+mod connection;
 mod keys;
 mod lists;
 mod pubsub;
@@ -35,6 +37,9 @@ use std::error::Error;
 use waterwheel::channel::{ChannelOptions, EventLoopGroup, ServerBootstrap};
 use waterwheel::net::{Auto, Tcp};
 
+/// Maximum number of connections, as in Redis.
+const MAX_CLIENTS: usize = 10_000;
+
 fn main() -> Result<(), Box<dyn Error>> {
     let (port, threads) = arguments()?;
     let group = EventLoopGroup::builder(Auto).threads(threads).name("redis").build()?;
@@ -42,7 +47,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let server = ServerBootstrap::new(&group, Tcp)
         // A client that has sent its last command still gets the replies of other loops.
         .child_options(ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() })
-        .child_initialiser(client::serve)
+        .child_initialiser(connection::serve)
+        .max_connections(MAX_CLIENTS)
         .bind(("127.0.0.1", port))
         .join()?;
     println!("listening on {}", server.local_address().ok_or("the server is not bound")?);

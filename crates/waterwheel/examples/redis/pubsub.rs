@@ -21,7 +21,8 @@ const MAX_PENDING_PUSHES: usize = 32 * 1024 * 1024;
 #[derive(Default)]
 pub(crate) struct Topics {
     subscribers: HashMap<Bytes, BTreeMap<u64, Subscriber>>,
-    published: Vec<PublishedMessage>,
+    /// Messages to be sent when the shard is not borrowed.
+    pub(crate) published: Vec<PublishedMessage>,
 }
 
 #[derive(Clone)]
@@ -47,11 +48,6 @@ impl PublishedMessage {
 }
 
 impl Topics {
-    /// Returns the messages of the last `PUBLISH`, to be sent when the shard is not borrowed.
-    pub(crate) fn take_published(&mut self) -> Vec<PublishedMessage> {
-        mem::take(&mut self.published)
-    }
-
     fn add(&mut self, topic: Bytes, client: u64, subscriber: Subscriber) {
         self.subscribers.entry(topic).or_default().insert(client, subscriber);
     }

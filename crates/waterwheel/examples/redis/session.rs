@@ -39,7 +39,7 @@ pub(crate) fn select(_: &mut Client, command: &RespCommand) -> Reply {
 }
 
 pub(crate) fn quit(client: &mut Client, _: &RespCommand) -> Reply {
-    client.is_ending = true;
+    client.quit();
     Ok(ok())
 }
 

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
+use std::mem;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +13,7 @@ use waterwheel::codec::{RespCommand, RespValue};
 use waterwheel::executor::LoopLocal;
 
 use crate::commands::Reply;
-use crate::pubsub::Topics;
+use crate::pubsub::{PublishedMessage, Topics};
 use crate::store::Store;
 
 /// Interval at which each loop removes expired keys.
@@ -23,7 +24,7 @@ const EXPIRED_AT_ONCE: usize = 200;
 /// A loop creates its shard at the first use, and only its own thread uses it.
 static SHARD: LoopLocal<Rc<RefCell<Shard>>> = LoopLocal::new(Rc::default);
 
-/// A function that carries out a command on the data of one loop.
+/// A function that executes a command on the data of one loop.
 pub(crate) type Run = fn(&mut Shard, &RespCommand) -> Reply;
 
 /// The data of one loop.
@@ -40,13 +41,13 @@ impl Shard {
         SHARD.with(Rc::clone).expect("called on an event loop")
     }
 
-    /// Carries out a command.
-    pub(crate) fn run(shard: &RefCell<Shard>, run: Run, command: &RespCommand) -> RespValue {
-        let mut borrowed = shard.borrow_mut();
-        let reply = run(&mut borrowed, command).unwrap_or_else(|error| error);
-        let published = borrowed.topics.take_published();
-        drop(borrowed); // Writing to a channel runs its handlers, and these use the shard.
-        published.into_iter().for_each(|message| message.send());
+    /// Executes a command of a connection of another loop.
+    pub(crate) fn run_and_publish(run: Run, command: &RespCommand) -> RespValue {
+        let shard = Self::here();
+        let reply = run(&mut shard.borrow_mut(), command).unwrap_or_else(|error| error);
+        // Taken out: writing to a channel runs its handlers, and these use the shard.
+        let published = mem::take(&mut shard.borrow_mut().topics.published);
+        published.into_iter().for_each(PublishedMessage::send);
         reply
     }
 }

@@ -102,3 +102,32 @@ fn k03_a_subscriber_gets_its_own_message_before_the_reply() {
     assert_eq!(client.ask("PUBLISH news me"), RespValue::Push(message("news", "me")));
     assert_eq!(client.reply(), RespValue::Integer(1));
 }
+
+/// A message never precedes the confirmation of its subscription, although replies before that come from another loop.
+#[test]
+fn k03_a_subscription_is_confirmed_before_its_first_message() {
+    let redis = Program::start("redis", &[&"--threads", &2, &0]);
+    let mut publisher = RawClient::of_example(&redis);
+    for round in 0..50 {
+        let mut subscriber = RawClient::of_example(&redis);
+        let mut commands: Vec<_> = (0..20).map(|n| words(&format!("INCR {round}-{n}"))).collect();
+        commands.extend([words("HELLO 3"), words("SUBSCRIBE news"), words("GET nothing")]);
+        subscriber.send(&commands);
+        publisher.send(&(0..5).map(|n| words(&format!("PUBLISH news {n}"))).collect::<Vec<_>>());
+        (0..20).for_each(|_| assert_eq!(subscriber.reply(), RespValue::Integer(1)));
+        assert!(matches!(subscriber.reply(), RespValue::Map(_)), "the reply to HELLO");
+        let confirmed = vec![text("subscribe"), text("news"), RespValue::Integer(1)];
+        assert_eq!(subscriber.reply(), RespValue::Push(confirmed));
+        // Messages may come before the reply to GET, or after it.
+        let receivers: i64 = (0..5)
+            .map(|_| match publisher.reply() {
+                RespValue::Integer(receivers) => receivers,
+                other => panic!("{other:?}"),
+            })
+            .sum();
+        let replies: Vec<_> = (0..=receivers).map(|_| subscriber.reply()).collect();
+        let pushes = replies.iter().filter(|reply| matches!(reply, RespValue::Push(_))).count();
+        assert_eq!((pushes as i64, replies.contains(&RespValue::Null)), (receivers, true));
+        assert!(matches!(subscriber.ask("UNSUBSCRIBE"), RespValue::Push(_)));
+    }
+}

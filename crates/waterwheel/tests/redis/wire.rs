@@ -114,3 +114,22 @@ fn k03_a_client_that_does_not_read_is_not_read_from() {
     let grown = redis.peak_memory().saturating_sub(before) / 1024;
     assert!(grown < 64, "{grown} MiB held for a client that does not read");
 }
+
+/// Far more commands than may be pending at once: reads pause and go on, and the order is kept.
+#[test]
+fn k03_tens_of_thousands_of_commands_for_two_loops_are_answered_in_order() {
+    let redis = Program::start("redis", &[&"--threads", &2, &0]);
+    let mut client = redis.connect();
+    let mut sender = client.try_clone().unwrap();
+    let count = 50_000;
+    let sending = std::thread::spawn(move || {
+        let commands: Vec<u8> =
+            (0..count).flat_map(|n| format!("APPEND key{} x\r\n", n % 1000).into_bytes()).collect();
+        sender.write_all(&commands).unwrap();
+    });
+    let expected: String = (0..count).map(|n| format!(":{}\r\n", n / 1000 + 1)).collect();
+    let mut answers = vec![0; expected.len()];
+    client.read_exact(&mut answers).unwrap();
+    assert!(answers == expected.as_bytes());
+    sending.join().unwrap();
+}
