@@ -163,14 +163,19 @@ impl Stress {
 
     /// Waits until nothing is arriving or closing; then every open connection is idle.
     fn assert_at_rest(&self, pool: &ChannelPool) {
-        let mut now = pool.metrics().now;
-        for _ in 0..PATIENCE.as_millis() {
-            if now.connecting + now.checking + now.closing + now.leased + now.waiting == 0 {
-                break;
+        let is_moving = |pool: &ChannelPool| {
+            let now = pool.metrics().now;
+            now.connecting + now.checking + now.closing + now.leased + now.waiting > 0
+        };
+        let mut turns = 0;
+        while is_moving(pool) {
+            turns += 1;
+            assert!(turns < 100_000, "the pool does not come to rest: {pool:?}");
+            for at in self.clients.children().chain(self.servers.children()) {
+                at.submit(|| ()).unwrap().join().unwrap();
             }
-            thread::sleep(Duration::from_millis(1));
-            now = pool.metrics().now;
         }
+        let now = pool.metrics().now;
         assert_eq!((now.open, now.leased, now.waiting), (now.idle, 0, 0), "{now}");
         let metrics = pool.metrics();
         assert_eq!(metrics.created, metrics.closed_total() + metrics.now.open as u64);

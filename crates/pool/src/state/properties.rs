@@ -57,7 +57,7 @@ struct Model {
 }
 
 #[derive(Clone, Debug)]
-enum Event {
+enum PoolEvent {
     Acquire {
         address: usize,
         from: Option<usize>,
@@ -88,33 +88,33 @@ enum Event {
     Pass(u64),
 }
 
-fn events() -> impl Strategy<Value = Event> {
+fn events() -> impl Strategy<Value = PoolEvent> {
     let at = 0..64_usize;
     prop_oneof![
         12 => (0..ADDRESSES, proptest::option::of(0..LOOPS))
-            .prop_map(|(address, from)| Event::Acquire { address, from }),
-        2 => at.clone().prop_map(Event::Cancel),
-        1 => at.clone().prop_map(Event::TimeOut),
-        8 => at.clone().prop_map(Event::Connected),
-        2 => at.clone().prop_map(Event::ConnectFailed),
-        8 => at.clone().prop_map(Event::Prepared),
-        1 => at.clone().prop_map(Event::PrepareFailed),
-        5 => at.clone().prop_map(Event::Checked),
-        1 => at.clone().prop_map(Event::CheckFailed),
-        8 => at.clone().prop_map(Event::Release),
-        2 => at.clone().prop_map(Event::Discard),
-        1 => at.clone().prop_map(Event::TakeOut),
-        6 => at.clone().prop_map(Event::Closed),
-        1 => at.clone().prop_map(Event::Lost),
-        1 => at.clone().prop_map(Event::Unusable),
-        1 => at.clone().prop_map(Event::ReadWhileIdle),
-        1 => at.clone().prop_map(Event::AgeLimit),
-        1 => at.clone().prop_map(Event::IdleLimit),
-        1 => at.prop_map(Event::CheckIdle),
-        1 => (0..ADDRESSES).prop_map(Event::Retire),
-        1 => (0..ADDRESSES).prop_map(Event::WarmUp),
-        1 => Just(Event::Retry),
-        2 => (0..4_u64).prop_map(Event::Pass),
+            .prop_map(|(address, from)| PoolEvent::Acquire { address, from }),
+        2 => at.clone().prop_map(PoolEvent::Cancel),
+        1 => at.clone().prop_map(PoolEvent::TimeOut),
+        8 => at.clone().prop_map(PoolEvent::Connected),
+        2 => at.clone().prop_map(PoolEvent::ConnectFailed),
+        8 => at.clone().prop_map(PoolEvent::Prepared),
+        1 => at.clone().prop_map(PoolEvent::PrepareFailed),
+        5 => at.clone().prop_map(PoolEvent::Checked),
+        1 => at.clone().prop_map(PoolEvent::CheckFailed),
+        8 => at.clone().prop_map(PoolEvent::Release),
+        2 => at.clone().prop_map(PoolEvent::Discard),
+        1 => at.clone().prop_map(PoolEvent::TakeOut),
+        6 => at.clone().prop_map(PoolEvent::Closed),
+        1 => at.clone().prop_map(PoolEvent::Lost),
+        1 => at.clone().prop_map(PoolEvent::Unusable),
+        1 => at.clone().prop_map(PoolEvent::ReadWhileIdle),
+        1 => at.clone().prop_map(PoolEvent::AgeLimit),
+        1 => at.clone().prop_map(PoolEvent::IdleLimit),
+        1 => at.prop_map(PoolEvent::CheckIdle),
+        1 => (0..ADDRESSES).prop_map(PoolEvent::Retire),
+        1 => (0..ADDRESSES).prop_map(PoolEvent::WarmUp),
+        1 => Just(PoolEvent::Retry),
+        2 => (0..4_u64).prop_map(PoolEvent::Pass),
     ]
 }
 
@@ -171,119 +171,119 @@ impl Model {
         self.names.iter().position(|name| **name == *address).unwrap()
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: PoolEvent) {
         let mut actions = Vec::new();
         let now = self.now;
         match event {
-            Event::Acquire { address, from } => self.acquire(address, from, &mut actions),
-            Event::Cancel(at) => {
+            PoolEvent::Acquire { address, from } => self.acquire(address, from, &mut actions),
+            PoolEvent::Cancel(at) => {
                 if let Some((address, ticket)) = self.pick_waiter(at) {
                     let name = self.names[address].clone();
                     assert!(self.core.cancel(&name, ticket, &mut actions).is_some());
                 }
             }
-            Event::TimeOut(at) => {
+            PoolEvent::TimeOut(at) => {
                 if let Some((address, ticket)) = self.pick_waiter(at) {
                     let name = self.names[address].clone();
                     assert!(self.core.time_out(&name, ticket, &mut actions).is_some());
                 }
             }
-            Event::Connected(at) => self.connected(at, &mut actions),
-            Event::ConnectFailed(at) => {
+            PoolEvent::Connected(at) => self.connected(at, &mut actions),
+            PoolEvent::ConnectFailed(at) => {
                 if let Some(id) = self.connecting.keys().nth(at).copied() {
                     self.connecting.remove(&id);
                     self.core.failed(id, now, &mut actions);
                 }
             }
-            Event::Prepared(at) => {
+            PoolEvent::Prepared(at) => {
                 if let Some(handle) = take_at(&mut self.preparing, at) {
                     self.core.ready(handle.id, now, &mut actions);
                 }
             }
-            Event::PrepareFailed(at) => {
+            PoolEvent::PrepareFailed(at) => {
                 if let Some(handle) = take_at(&mut self.preparing, at) {
                     self.core.failed(handle.id, now, &mut actions);
                 }
             }
-            Event::Checked(at) => {
+            PoolEvent::Checked(at) => {
                 if let Some(handle) = take_at(&mut self.checking, at) {
                     self.core.ready(handle.id, now, &mut actions);
                 }
             }
-            Event::CheckFailed(at) => {
+            PoolEvent::CheckFailed(at) => {
                 if let Some(handle) = take_at(&mut self.checking, at) {
                     self.core.check_failed(handle.id, now, &mut actions);
                 }
             }
-            Event::Release(at) => {
+            PoolEvent::Release(at) => {
                 if let Some(handle) = take_at(&mut self.leased, at) {
                     self.core.ready(handle.id, now, &mut actions);
                 }
             }
-            Event::Discard(at) => {
+            PoolEvent::Discard(at) => {
                 if let Some(handle) = take_at(&mut self.leased, at) {
                     self.core.discard(handle.id, CloseReason::Discarded, &mut actions);
                 }
             }
-            Event::TakeOut(at) => {
+            PoolEvent::TakeOut(at) => {
                 if let Some(handle) = take_at(&mut self.leased, at) {
                     let was_open = self.open.iter().any(|open| Arc::ptr_eq(open, &handle));
                     assert_eq!(self.core.take_out(handle.id, now, &mut actions), was_open);
                     self.open.retain(|open| !Arc::ptr_eq(open, &handle));
                 }
             }
-            Event::Closed(at) => {
+            PoolEvent::Closed(at) => {
                 if let Some(handle) = take_at(&mut self.closing, at) {
                     self.closed(&handle, &mut actions);
                 }
             }
-            Event::Lost(at) => {
+            PoolEvent::Lost(at) => {
                 if let Some(handle) = self.open.get(at).cloned() {
                     self.closing.retain(|closing| !Arc::ptr_eq(closing, &handle));
                     self.closed(&handle, &mut actions);
                 }
             }
-            Event::Unusable(at) => {
+            PoolEvent::Unusable(at) => {
                 if let Some(handle) = self.open.get(at) {
                     handle.is_usable.store(false, Ordering::Relaxed);
                 }
             }
-            Event::ReadWhileIdle(at) => {
+            PoolEvent::ReadWhileIdle(at) => {
                 if let Some(handle) = self.open.get(at).cloned() {
                     let was_idle = handle.is_idle.load(Ordering::Relaxed);
                     assert_eq!(self.core.read_while_idle(handle.id, &mut actions), was_idle);
                 }
             }
-            Event::AgeLimit(at) => {
+            PoolEvent::AgeLimit(at) => {
                 if let Some(handle) = self.open.get(at).cloned() {
                     self.core.retire(handle.id, CloseReason::AgeLimit, &mut actions);
                 }
             }
-            Event::IdleLimit(at) => {
+            PoolEvent::IdleLimit(at) => {
                 if let Some(handle) = self.open.get(at).cloned() {
                     self.core.expire_idle(handle.id, now, &mut actions);
                 }
             }
-            Event::CheckIdle(at) => {
+            PoolEvent::CheckIdle(at) => {
                 if let Some(handle) = self.open.get(at).cloned() {
                     let interval = Duration::from_secs(1);
                     self.core.check_idle(handle.id, interval, now, &mut actions);
                 }
             }
-            Event::Retire(address) => {
+            PoolEvent::Retire(address) => {
                 let name = self.names[address].clone();
                 self.core.retire_address(&name, &mut actions);
             }
-            Event::WarmUp(address) => {
+            PoolEvent::WarmUp(address) => {
                 let name = self.names[address].clone();
                 self.core.warm_up(&name, &mut actions);
             }
-            Event::Retry => {
+            PoolEvent::Retry => {
                 for name in std::mem::take(&mut self.retries) {
                     self.core.retry(&name, &mut actions);
                 }
             }
-            Event::Pass(seconds) => self.now = now.plus(Duration::from_secs(seconds)),
+            PoolEvent::Pass(seconds) => self.now = now.plus(Duration::from_secs(seconds)),
         }
         self.follow(actions);
         self.check();
@@ -431,11 +431,11 @@ impl Model {
     fn finish(&mut self) {
         for _ in 0..10_000 {
             let event = match () {
-                () if !self.connecting.is_empty() => Event::Connected(0),
-                () if !self.preparing.is_empty() => Event::Prepared(0),
-                () if !self.checking.is_empty() => Event::Checked(0),
-                () if !self.closing.is_empty() => Event::Closed(0),
-                () if !self.leased.is_empty() => Event::Release(0),
+                () if !self.connecting.is_empty() => PoolEvent::Connected(0),
+                () if !self.preparing.is_empty() => PoolEvent::Prepared(0),
+                () if !self.checking.is_empty() => PoolEvent::Checked(0),
+                () if !self.closing.is_empty() => PoolEvent::Closed(0),
+                () if !self.leased.is_empty() => PoolEvent::Release(0),
                 () => break,
             };
             self.apply(event);

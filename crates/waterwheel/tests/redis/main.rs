@@ -5,6 +5,7 @@
 
 mod client_of_redis;
 mod expiry;
+mod pooled_client;
 mod programs;
 mod pubsub;
 mod raw_client;
