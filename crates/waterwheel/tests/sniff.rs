@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
-    Channel, Ctx, EventLoopGroup, HandlerResult, In, InboundHandler, ServerBootstrap,
+    Channel, Ctx, DrainOptions, Drained, EventLoopGroup, HandlerResult, In, InboundHandler,
+    ServerBootstrap,
 };
 use waterwheel::handlers::{ProtocolDetector, StockProbe};
 use waterwheel::net::{Auto, Tcp};
@@ -172,5 +173,26 @@ fn k13_stock_probes_recognise_real_clients() {
         while let Ok((again, _)) = choices.try_recv() {
             assert_eq!(again, name, "{program} {args:?}");
         }
+    }
+}
+
+#[test]
+fn k13_a_drain_does_not_wait_for_a_connection_of_an_unknown_protocol() {
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let (_server, address, choices) = serve(&group);
+    let mut silent = connect(address);
+    let mut undecided = connect(address);
+    undecided.write_all(b"GET /").unwrap();
+    // Served after the two: the loop has accepted them.
+    connect(address).write_all(b"*1\r\n").unwrap();
+    assert_eq!(choices.recv_timeout(WAIT_LIMIT).unwrap().0, "resp");
+    let outcome = group.drain(DrainOptions::default()).join().unwrap();
+    assert_eq!(outcome, Drained::Complete);
+    group.termination().join().unwrap();
+    assert_eq!(silent.read(&mut [0]).unwrap(), 0);
+    // Its bytes were read before the end, or the close with unread bytes is a reset.
+    let _ = undecided.read(&mut [0]);
+    if let Ok((name, bytes)) = choices.try_recv() {
+        assert_eq!((name, &bytes[..]), ("other", &b"GET /"[..]), "decided by the end");
     }
 }

@@ -276,69 +276,19 @@ fn k13_a_detector_that_is_removed_from_outside_passes_on_what_it_holds() {
     assert_eq!(log.take(), ["app on_read ey", "app on_read_complete"]);
 }
 
-/// Stands for a `ProxyServer`: takes a header of four bytes, fires it as a user event, and removes itself.
-struct TakeHeader(Vec<u8>);
-
-impl Handler for TakeHeader {
-    fn interest(&self) -> Events {
-        Events::READ
-    }
-
-    fn signature(&self) -> Signature {
-        Signature::transparent()
-    }
-
-    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        self.0.extend_from_slice(&msg.into_bytes().unwrap());
-        if self.0.len() >= 4 {
-            let rest = Bytes::from(self.0.split_off(4));
-            ctx.fire_user_event(String::from_utf8(self.0.clone()).unwrap());
-            ctx.pipeline().remove(ctx.slot())?;
-            if !rest.is_empty() {
-                ctx.fire_read(rest);
-            }
-        }
-        Ok(())
-    }
-}
-
 #[test]
-fn k13_detection_continues_behind_a_header() {
-    for pieces in
-        [&["<10>green light"][..], &["<", "1", "0>g", "re", "en light"], &["<10>", "green light"]]
-    {
-        let log = Log::new();
-        let behind = colours(&log).build().unwrap();
-        let before = ProtocolDetector::builder()
-            .protocol("header", begins("<"), move |edit| {
-                edit.add_last("header", TakeHeader(Vec::new()))?;
-                edit.add_last("detect behind the header", behind.clone())?;
-                Ok(())
-            })
-            .build()
-            .unwrap();
-        let mut channel = Embedded::new(|edit| {
-            edit.add_last("detect", before)?;
-            Ok(())
-        })
-        .unwrap();
-        for piece in pieces {
-            channel.write_inbound(Bytes::from_static(piece.as_bytes()));
-        }
-        assert_eq!(
-            log.take(),
-            [
-                "green on_added",
-                "green on_active",
-                "green on_user_event <10>",
-                "green on_read green light",
-                "green on_read_complete",
-            ],
-            "{pieces:?}"
-        );
-        let names = channel.with_pipeline(|pipeline| pipeline.names());
-        assert_eq!(names.unwrap(), ["green"]);
-    }
+fn k13_messages_that_are_no_bytes_pass() {
+    let log = Log::new();
+    let detector = colours(&log).build().unwrap();
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("detect", detector)?;
+        Ok(())
+    })
+    .unwrap();
+    channel.write_inbound(String::from("no bytes"));
+    assert_eq!(channel.read_inbound::<String>().unwrap(), "no bytes");
+    channel.write_inbound(Bytes::from_static(b"red"));
+    assert_eq!(log.take(), taken_over("red", "red"));
 }
 
 #[test]

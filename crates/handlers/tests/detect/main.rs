@@ -2,6 +2,7 @@
 
 mod support;
 
+mod behind_header;
 mod choice;
 mod ending;
 mod failures;
