@@ -90,6 +90,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
+mod capture;
 mod chunked;
 mod detect;
 mod guard;
@@ -98,6 +99,10 @@ mod shaping;
 mod timeout;
 mod wire_log;
 
+pub use crate::capture::{
+    Capture, CaptureError, CaptureFile, CaptureFileBuilder, CapturePhase, CaptureStats,
+    DEFAULT_FILE_BYTES, DEFAULT_QUEUE_BYTES, DEFAULT_SNAP_LEN,
+};
 pub use crate::chunked::{
     ChunkSource, ChunkedMessage, ChunkedWriteError, ChunkedWriter, ChunkedWriterBuilder,
     FileChunks, InvalidChunkOption, ReaderChunks, TransferProgress,

@@ -11,6 +11,9 @@ use waterwheel_handlers::{
     TrafficShapingBuilder, TrafficShapingHandler, TrafficStats, TransferProgress, WireLog,
     WireLogBuilder, WriteTimeout,
 };
+use waterwheel_handlers::{
+    Capture, CaptureError, CaptureFile, CaptureFileBuilder, CapturePhase, CaptureStats,
+};
 
 #[path = "../../../support/auto_traits.rs"]
 mod auto_traits;
@@ -36,6 +39,12 @@ fn public_types_cross_threads_as_listed() {
         is!(Detection: true true true),
         is!(FileChunks: true true true),
         is!(FirstMessageDeadline: true true true),
+        is!(Capture: true true true),
+        is!(CaptureError: true true true),
+        is!(CaptureFile: true true true),
+        is!(CaptureFileBuilder: true true true),
+        is!(CapturePhase: true true true),
+        is!(CaptureStats: true true true),
         is!(IdleEvent: true true true),
         is!(IdleHandler: true true true),
         is!(IdleHandlerBuilder: true true true),

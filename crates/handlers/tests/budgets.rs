@@ -10,7 +10,8 @@ use tracing::{Event, Metadata, Subscriber, span};
 use waterwheel_channel::{Completion, Ctx, Edit, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
 use waterwheel_handlers::{
-    IdleHandler, ReadTimeout, TrafficLimiter, TrafficRate, TrafficShaping, WireLog, WriteTimeout,
+    Capture, CaptureFile, IdleHandler, ReadTimeout, TrafficLimiter, TrafficRate, TrafficShaping,
+    WireLog, WriteTimeout,
 };
 use waterwheel_testkit::embedded::Embedded;
 
@@ -177,4 +178,19 @@ fn k07_a_write_timeout_allocates_nothing_of_its_own_for_a_write() {
         Ok(())
     });
     assert_eq!(watched, awaited);
+}
+
+/// Counts what the loop allocates; the thread that writes the file is another one.
+#[test]
+fn k06_a_capture_allocates_nothing_per_message() {
+    let file = CaptureFile::builder().write_to(std::io::sink()).unwrap();
+    let captured = allocated(|edit| {
+        edit.add_last("capture", Capture::stream(&file))?;
+        Ok(())
+    });
+    let unlogged = allocated(|_| Ok(()));
+    let stats = file.close().join().unwrap();
+    assert_eq!((stats.packets, stats.dropped), (3 + 4 * ROUNDS as u64 + 4, 0));
+    // Now and then the queue of the executor that writes the file takes a new block.
+    assert!(captured <= unlogged + 8, "{captured} instead of {unlogged}");
 }

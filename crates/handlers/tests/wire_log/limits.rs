@@ -1,4 +1,4 @@
-//! What a peer cannot do to a log, and what a log that is off costs.
+//! Limits of what a peer can put into a log, and the cost of a log that is off.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
