@@ -15,7 +15,7 @@
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
 //! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
-//! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit) |
+//! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
 //! | finding handlers that block a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |

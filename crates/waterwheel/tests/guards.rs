@@ -14,7 +14,7 @@ use waterwheel::channel::{
 };
 use waterwheel::codec::ProxyServer;
 use waterwheel::handlers::{AcceptRate, AddressLimit, NetworkFilter, NetworkRules};
-use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Unix};
+use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Unix, existing_listener};
 
 #[path = "support/program.rs"]
 mod program;
@@ -59,7 +59,8 @@ impl Bound {
     }
 }
 
-/// Runs a test over each driver: with a server for all loops, with one on each loop, and with a loop for each channel.
+/// Runs a test over each driver: with a server for all loops, with one on each loop, at an existing socket, and with a
+/// loop for each channel.
 fn over_servers(test: impl Fn(&EventLoopGroup, &dyn Fn(&GuardChain) -> Bound)) {
     let shared = [
         EventLoopGroup::builder(Epoll).threads(2).build().unwrap(),
@@ -74,6 +75,11 @@ fn over_servers(test: impl Fn(&EventLoopGroup, &dyn Fn(&GuardChain) -> Bound)) {
             Bound::EachLoop(servers.join().unwrap())
         });
     }
+    test(&shared[0], &|guards| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = existing_listener(listener).unwrap();
+        Bound::One(echo_server(&shared[0], guards).serve(listener).join().unwrap())
+    });
     let own_loops = EventLoopGroup::per_channel(Blocking).build().unwrap();
     test(&own_loops, &|guards| {
         Bound::One(echo_server(&own_loops, guards).bind("127.0.0.1:0").join().unwrap())

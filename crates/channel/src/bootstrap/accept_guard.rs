@@ -35,7 +35,34 @@ use crate::event_loop::local_loop::LocalLoop;
 /// may be called on several loops at once ([`bind_on_each_loop`](crate::ServerBootstrap::bind_on_each_loop), or servers
 /// that share it). It must not block. A panic refuses the connection.
 ///
-/// Closures are guards too; stock guards are in `waterwheel-handlers`.
+/// Closures are guards too; stock guards are in `waterwheel-handlers`. A guard that admits ten connections at a time to
+/// each local address:
+///
+/// ```
+/// use std::collections::HashMap;
+/// use std::sync::{Arc, Mutex};
+/// use waterwheel_channel::{
+///     AcceptGuard, AcceptPermit, AcceptVerdict, AcceptedConnection, Address, GuardChain,
+/// };
+///
+/// #[derive(Default)]
+/// struct TenEach(Mutex<HashMap<Address, Arc<()>>>);
+///
+/// impl AcceptGuard for TenEach {
+///     fn check(&self, connection: &AcceptedConnection) -> AcceptVerdict {
+///         let Some(local) = connection.local_address() else { return AcceptVerdict::Admit };
+///         let mut open = self.0.lock().unwrap();
+///         let open = open.entry(local.clone()).or_default();
+///         match Arc::strong_count(open) {
+///             ..=10 => AcceptVerdict::AdmitWith(AcceptPermit::new(open.clone())),
+///             _ => AcceptVerdict::Refuse("ten connections are open"),
+///         }
+///     }
+/// }
+///
+/// let guards = GuardChain::new().add("ten each", TenEach::default());
+/// # drop(guards);
+/// ```
 pub trait AcceptGuard: Send + Sync + 'static {
     /// Returns the verdict on a connection.
     fn check(&self, connection: &AcceptedConnection) -> AcceptVerdict;

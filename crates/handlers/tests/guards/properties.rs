@@ -70,7 +70,7 @@ fn neighbours(address: IpAddr) -> Vec<IpAddr> {
 proptest! {
     #[test]
     fn k10_a_filter_decides_as_a_search_through_all_rules_does(
-        rules in vec((network(), action()), 0..40),
+        rules in vec((network(), action()), 0..24),
         default in action(),
         others in vec(address(), 20),
     ) {
