@@ -93,6 +93,7 @@
 mod capture;
 mod chunked;
 mod detect;
+mod flow;
 mod guard;
 mod idle;
 mod shaping;
@@ -111,6 +112,7 @@ pub use crate::detect::{
     AtLimit, DetectError, Detection, InvalidDetector, Probe, ProbeSearch, ProtocolDetector,
     ProtocolDetectorBuilder, SearchOutcome, StockProbe,
 };
+pub use crate::flow::{DEFAULT_MAX_FLUSHES, FlowControl, FlushConsolidation};
 pub use crate::guard::{
     AcceptRate, AcceptRateBuilder, AddressLimit, AddressLimitBuilder, DEFAULT_LIMITED_ADDRESSES,
     DEFAULT_TRACKED_ADDRESSES, InvalidGuard, NetworkAction, NetworkFilter, NetworkRules,

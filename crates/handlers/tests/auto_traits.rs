@@ -3,13 +3,13 @@
 use waterwheel_handlers::{
     AcceptRate, AcceptRateBuilder, AddressLimit, AddressLimitBuilder, AtLimit, ChannelTraffic,
     ChunkSource, ChunkedMessage, ChunkedWriteError, ChunkedWriter, ChunkedWriterBuilder,
-    DetectError, Detection, FileChunks, FirstMessageDeadline, IdleEvent, IdleHandler,
-    IdleHandlerBuilder, IdleKind, InvalidChunkOption, InvalidDetector, InvalidGuard, InvalidIdle,
-    InvalidShaping, InvalidTimeout, NetworkAction, NetworkFilter, NetworkRules, PrefixLengths,
-    Probe, ProbeSearch, ProtocolDetector, ProtocolDetectorBuilder, ReadTimeout, ReaderChunks,
-    SearchOutcome, StockProbe, TimeoutError, TrafficLimiter, TrafficRate, TrafficShaping,
-    TrafficShapingBuilder, TrafficShapingHandler, TrafficStats, TransferProgress, WireLog,
-    WireLogBuilder, WriteTimeout,
+    DetectError, Detection, FileChunks, FirstMessageDeadline, FlowControl, FlushConsolidation,
+    IdleEvent, IdleHandler, IdleHandlerBuilder, IdleKind, InvalidChunkOption, InvalidDetector,
+    InvalidGuard, InvalidIdle, InvalidShaping, InvalidTimeout, NetworkAction, NetworkFilter,
+    NetworkRules, PrefixLengths, Probe, ProbeSearch, ProtocolDetector, ProtocolDetectorBuilder,
+    ReadTimeout, ReaderChunks, SearchOutcome, StockProbe, TimeoutError, TrafficLimiter,
+    TrafficRate, TrafficShaping, TrafficShapingBuilder, TrafficShapingHandler, TrafficStats,
+    TransferProgress, WireLog, WireLogBuilder, WriteTimeout,
 };
 use waterwheel_handlers::{
     Capture, CaptureError, CaptureFile, CaptureFileBuilder, CapturePhase, CaptureStats,
@@ -77,6 +77,10 @@ fn public_types_cross_threads_as_listed() {
         is!(TransferProgress: true true true),
         is!(WireLog: true true true),
         is!(WireLogBuilder: true true true),
+        // Holds messages, which need not be `Sync`.
+        is!(FlowControl: true false true),
+        // Shares a mark with the handler that it adds.
+        is!(FlushConsolidation: false false true),
         // Shares completions with its channel, and is built in the initialiser.
         is!(WriteTimeout: false false true),
     ];

@@ -10,8 +10,8 @@ use tracing::{Event, Metadata, Subscriber, span};
 use waterwheel_channel::{Completion, Ctx, Edit, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
 use waterwheel_handlers::{
-    Capture, CaptureFile, IdleHandler, ReadTimeout, TrafficLimiter, TrafficRate, TrafficShaping,
-    WireLog, WriteTimeout,
+    Capture, CaptureFile, FlowControl, FlushConsolidation, IdleHandler, ReadTimeout,
+    TrafficLimiter, TrafficRate, TrafficShaping, WireLog, WriteTimeout,
 };
 use waterwheel_testkit::embedded::Embedded;
 
@@ -193,4 +193,14 @@ fn k06_a_capture_allocates_nothing_per_message() {
     assert_eq!((stats.packets, stats.dropped), (3 + 4 * ROUNDS as u64 + 4, 0));
     // Now and then the queue of the executor that writes the file takes a new block.
     assert!(captured <= unlogged + 8, "{captured} instead of {unlogged}");
+}
+
+#[test]
+fn k11_flow_control_and_consolidated_flushes_allocate_nothing_on_a_busy_channel() {
+    let watched = allocated(|edit| {
+        edit.add_last("flow control", FlowControl::new())?;
+        edit.add_last("flushes", FlushConsolidation::new())?;
+        Ok(())
+    });
+    assert_eq!(watched, allocated(|_| Ok(())));
 }

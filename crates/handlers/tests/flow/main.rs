@@ -1,0 +1,7 @@
+//! Flow control and the consolidation of flushes, on embedded channels.
+
+mod support;
+
+mod flow_control;
+mod flushes;
+mod properties;
