@@ -185,7 +185,7 @@ impl ChunkQueue {
         self.fail_unflushed();
         let limit = self.options.close_stall_limit;
         if limit.is_zero() {
-            self.fail_entries(&|| closed_error(None), Some(ctx));
+            self.fail_entries(&|| closed_error(self.channel.close_cause()), Some(ctx));
         }
         if limit.is_zero() || !self.has_work() {
             return ctx.close_with(done);

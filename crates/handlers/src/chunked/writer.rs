@@ -76,6 +76,9 @@ use super::queue::{ChunkQueue, QueueState};
 ///     the handler: its write fails with [`ChunkedWriteError::Removed`](super::ChunkedWriteError::Removed), and the
 ///     channel is closed if a part of it was passed on, as in rule 6.
 ///
+/// Handlers that change bytes, count them or limit them stand before it, nearer to the transport: they see chunks. A
+/// [`WriteTimeout`](crate::WriteTimeout) there limits the time of a chunk; after it, that of the whole message.
+///
 /// A chunk allocates its completion, which counts it as written: as much as a write with a closure.
 ///
 /// A handler belongs to one channel and does not leave its loop. To share options, build one when the program starts,

@@ -5,8 +5,10 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Completion, Ctx, FileRegion, Handler, HandlerResult, In, InboundHandler, Msg, Types,
+    Completion, Ctx, FileRegion, Handler, HandlerResult, In, InboundHandler, Msg, Offloaded,
+    RemoteCtx, RemoteHandler, Types,
 };
+use waterwheel_executor::ManualExecutor;
 use waterwheel_handlers::{ChunkedMessage, ChunkedWriter, FileChunks};
 use waterwheel_testkit::embedded::Embedded;
 
@@ -162,3 +164,44 @@ fn k11_a_pipeline_without_the_handler_refuses_chunked_answers() {
     let refused = bare.write_outbound(ChunkedMessage::from_chunks([Bytes::new()]));
     assert!(failure(refused).contains("ChunkedMessage cannot be written"));
 }
+
+/// Answers each read with chunks, from an executor of its own.
+struct RemoteAnswers;
+
+impl RemoteHandler for RemoteAnswers {
+    fn on_read(&mut self, ctx: &RemoteCtx, _: Msg) -> HandlerResult {
+        ctx.write(ChunkedMessage::from_chunks(["a", "b"].map(Bytes::from)));
+        ctx.write_and_flush(Bytes::from_static(b"c"));
+        ctx.close();
+        Ok(())
+    }
+}
+
+#[test]
+fn k11_offloaded_handlers_before_and_after_keep_the_order() {
+    let mut executor = ManualExecutor::new();
+    let passes = Offloaded::on(executor.executor(), || Passes);
+    let answers = Offloaded::on(executor.executor(), || RemoteAnswers);
+    let mut channel = Embedded::builder()
+        .stream()
+        .build(|edit| {
+            edit.add_last("passes", passes)?;
+            edit.add_last("chunks", ChunkedWriter::new())?;
+            edit.add_last("answers", answers)?;
+            Ok(())
+        })
+        .unwrap();
+    channel.write_inbound(Bytes::from_static(b"question"));
+    for _ in 0..20 {
+        executor.run_now();
+        channel.run();
+    }
+    let sent: Vec<_> = std::iter::from_fn(|| channel.read_outbound::<Bytes>()).collect();
+    assert_eq!(sent.concat(), b"abc");
+    assert!(!channel.channel().is_open(), "closed after the last of them");
+}
+
+/// Passes everything on.
+struct Passes;
+
+impl RemoteHandler for Passes {}

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use waterwheel_channel::{
     ChannelError, Completion, Ctx, Handler, HandlerResult, Msg, WatchedCompletion,
@@ -137,4 +139,52 @@ fn c07_a_refused_write_that_is_watched_and_has_no_waiter_is_reported() {
     fixture.run();
     let reports = fixture.reports.take();
     assert!(reports.iter().any(|line| line.contains("u32 cannot be written")), "{reports:?}");
+}
+
+#[test]
+fn k11_a_channel_returns_the_cause_of_its_close() {
+    let mut fixture = closing_fixture(|ctx| ctx.close_because(error("a good reason")));
+    assert!(fixture.channel().close_cause().is_none(), "open");
+    fixture.fire_user_event(text("go"));
+    assert_eq!(fixture.channel().close_cause().unwrap().to_string(), "a good reason");
+    let mut fixture = closing_fixture(|ctx| ctx.close());
+    fixture.fire_user_event(text("go"));
+    assert!(!fixture.channel().is_open() && fixture.channel().close_cause().is_none(), "requested");
+}
+
+/// Keeps the completion of each write, and counts cancelled ones.
+struct Keeps(Vec<Completion>, Arc<AtomicUsize>);
+
+impl Handler for Keeps {
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, done: &mut Completion) -> HandlerResult {
+        let mut done = done.take();
+        let cancelled = self.1.clone();
+        done.on_cancel(move || _ = cancelled.fetch_add(1, Ordering::Relaxed));
+        self.0.push(done);
+        Ok(())
+    }
+}
+
+#[test]
+fn k11_a_handler_that_keeps_a_completion_learns_of_its_cancel() {
+    let cancelled = Arc::new(AtomicUsize::new(0));
+    let keeps = Keeps(Vec::new(), cancelled.clone());
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("keeps", keeps)?;
+        Ok(())
+    })
+    .unwrap();
+    let (first, second) = (channel.write(1u32), channel.write(2u32));
+    channel.with_pipeline(|pipeline| pipeline.write(3u32));
+    second.cancel();
+    assert_eq!(cancelled.load(Ordering::Relaxed), 1);
+    let states = channel
+        .with_pipeline(|pipeline| {
+            pipeline.with_handler("keeps", |keeps: &mut Keeps| {
+                keeps.0.iter().map(Completion::is_cancelled).collect::<Vec<_>>()
+            })
+        })
+        .flatten();
+    assert_eq!(states.unwrap(), [false, true, false]);
+    drop(first);
 }
