@@ -16,6 +16,7 @@
 //! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
+//! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
 //! | graceful shutdown | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate) |
 //! | finding handlers that block a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |

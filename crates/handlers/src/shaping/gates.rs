@@ -44,13 +44,13 @@ impl Gates {
         Self { gates: limiters.into_iter().map(gate).collect(), wanted: 0, key }
     }
 
-    /// Returns the largest number of bytes for one turn.
-    pub(super) fn turn(&self) -> u64 {
-        self.gates.iter().map(|gate| gate.limiter.turn()).min().unwrap_or(NO_LIMIT)
+    /// Returns the bytes of a quantum: the smallest one of all limiters.
+    pub(super) fn quantum(&self) -> u64 {
+        self.gates.iter().map(|gate| gate.limiter.quantum()).min().unwrap_or(NO_LIMIT)
     }
 
     pub(super) fn has_limit(&self) -> bool {
-        self.turn() != NO_LIMIT
+        self.quantum() != NO_LIMIT
     }
 
     /// Takes bytes from all limiters, or from none. Used while the handler has no ticket.
@@ -74,7 +74,7 @@ impl Gates {
             self.wanted = bytes;
         }
         for gate in &mut self.gates {
-            if gate.limiter.turn() == NO_LIMIT {
+            if gate.limiter.quantum() == NO_LIMIT {
                 continue;
             }
             let wanted = self.wanted;

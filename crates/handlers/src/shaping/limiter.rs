@@ -41,8 +41,8 @@ pub struct TrafficLimiter {
 /// copies that a reader may see a moment late. While there is no rate, a message touches the counters only.
 struct LimiterShared {
     state: Mutex<LimiterState>,
-    /// The bytes of a turn: [`NO_LIMIT`] while there is no rate.
-    turn: AtomicU64,
+    /// The bytes of a quantum: [`NO_LIMIT`] while there is no rate.
+    quantum: AtomicU64,
     passed: ThroughputMeter,
     /// Bytes that handlers hold because of this limiter or another one of their direction.
     held: AtomicU64,
@@ -58,7 +58,7 @@ struct LimiterState {
     waiting: HashMap<u64, WaitingHandler>,
 }
 
-/// The turn of a limiter without a rate.
+/// The quantum of a limiter without a rate.
 pub(super) const NO_LIMIT: u64 = u64::MAX;
 
 /// A snapshot of the counters of a [`TrafficLimiter`].
@@ -96,7 +96,7 @@ impl TrafficLimiter {
         Self {
             shared: Arc::new(LimiterShared {
                 state: Mutex::new(state),
-                turn: AtomicU64::new(turn_of(rate)),
+                quantum: AtomicU64::new(quantum_of(rate)),
                 passed: ThroughputMeter::default(),
                 held: AtomicU64::new(0),
                 overdue: AtomicU64::new(0),
@@ -121,7 +121,7 @@ impl TrafficLimiter {
         } else {
             state.next_rate = Some(rate);
         }
-        self.shared.turn.store(turn_of(rate), Ordering::Relaxed);
+        self.shared.quantum.store(quantum_of(rate), Ordering::Relaxed);
         let waiting = mem::take(&mut state.waiting);
         drop(state);
         for handler in waiting.into_values() {
@@ -152,9 +152,9 @@ impl TrafficLimiter {
         Arc::ptr_eq(&self.shared, &other.shared)
     }
 
-    /// Returns the bytes of a turn.
-    pub(super) fn turn(&self) -> u64 {
-        self.shared.turn.load(Ordering::Relaxed)
+    /// Returns the bytes of a quantum.
+    pub(super) fn quantum(&self) -> u64 {
+        self.shared.quantum.load(Ordering::Relaxed)
     }
 
     pub(super) fn count(&self, bytes: u64, now: Nanos) {
@@ -177,7 +177,7 @@ impl TrafficLimiter {
 
     /// Takes bytes if the rate allows it now.
     pub(super) fn try_take(&self, bytes: u64, now: Nanos) -> bool {
-        self.turn() == NO_LIMIT || self.shared.lock_at(now).schedule.try_take(bytes, now)
+        self.quantum() == NO_LIMIT || self.shared.lock_at(now).schedule.try_take(bytes, now)
     }
 
     /// Returns a ticket and when it is due.
@@ -202,12 +202,12 @@ impl TrafficLimiter {
 
     /// Adds a debt. Returns true if nothing is left for the next taker.
     pub(super) fn charge(&self, bytes: u64, now: Nanos) -> bool {
-        self.turn() != NO_LIMIT && self.shared.lock_at(now).schedule.charge(bytes, now)
+        self.quantum() != NO_LIMIT && self.shared.lock_at(now).schedule.charge(bytes, now)
     }
 
     /// Gives back bytes that were taken, issued or charged, and not used.
     pub(super) fn give_back(&self, bytes: u64) {
-        if bytes > 0 && self.turn() != NO_LIMIT {
+        if bytes > 0 && self.quantum() != NO_LIMIT {
             self.shared.lock().schedule.give_back(bytes);
         }
     }
@@ -247,8 +247,8 @@ impl LimiterShared {
     }
 }
 
-fn turn_of(rate: Option<TrafficRate>) -> u64 {
-    rate.map_or(NO_LIMIT, TrafficRate::turn)
+fn quantum_of(rate: Option<TrafficRate>) -> u64 {
+    rate.map_or(NO_LIMIT, TrafficRate::quantum)
 }
 
 impl fmt::Debug for TrafficLimiter {

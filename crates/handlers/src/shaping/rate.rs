@@ -20,16 +20,16 @@ pub struct TrafficRate {
     burst: u64,
 }
 
-/// The part of a second that one turn of a waiting channel is worth: 10 ms. A channel that waits is woken at most 100
-/// times a second, and among many channels of a group each gets that much of the group's rate before the next one.
-const TURNS_PER_SECOND: u64 = 100;
+/// The quantum of a rate is 10 ms of it: the bytes that a waiting channel passes before the next one. So a channel that
+/// waits is woken at most 100 times a second.
+const QUANTA_PER_SECOND: u64 = 100;
 
-/// The smallest turn in bytes, about one Ethernet frame, so that a slow channel does not send tiny segments. Below that
-/// many bytes per second a turn is one second's worth.
-const SMALLEST_TURN: u64 = 1500;
+/// The smallest quantum in bytes, about one Ethernet frame, so that a slow channel does not send tiny segments. Below that
+/// many bytes per second a quantum is one second's worth.
+const SMALLEST_QUANTUM: u64 = 1500;
 
 impl TrafficRate {
-    /// Creates a rate in bytes per second with the smallest burst: two turns, which is 20 ms of the rate but at least
+    /// Creates a rate in bytes per second with the smallest burst: two quanta, which is 20 ms of the rate but at least
     /// 3,000 bytes, or two seconds of a rate below 1,500 bytes per second.
     #[must_use]
     pub const fn per_second(bytes: u64) -> Self {
@@ -52,17 +52,17 @@ impl TrafficRate {
     /// Returns the burst in bytes.
     #[must_use]
     pub const fn burst(self) -> u64 {
-        let smallest = self.turn().saturating_mul(2);
+        let smallest = self.quantum().saturating_mul(2);
         if self.burst > smallest { self.burst } else { smallest }
     }
 
-    /// Returns how many bytes a waiting channel passes in one turn.
-    pub(super) const fn turn(self) -> u64 {
+    /// Returns how many bytes a waiting channel passes before the next one.
+    pub(super) const fn quantum(self) -> u64 {
         let rate = self.bytes_per_second;
-        let smallest = if rate < SMALLEST_TURN { rate } else { SMALLEST_TURN };
-        let turn = rate / TURNS_PER_SECOND;
-        let turn = if turn > smallest { turn } else { smallest };
-        if turn > 1 { turn } else { 1 }
+        let smallest = if rate < SMALLEST_QUANTUM { rate } else { SMALLEST_QUANTUM };
+        let quantum = rate / QUANTA_PER_SECOND;
+        let quantum = if quantum > smallest { quantum } else { smallest };
+        if quantum > 1 { quantum } else { 1 }
     }
 }
 
@@ -77,14 +77,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k08_a_turn_is_ten_milliseconds_but_at_least_a_frame() {
-        let turn = |rate| TrafficRate::per_second(rate).turn();
-        assert_eq!([turn(0), turn(1), turn(900), turn(10_000)], [1, 1, 900, 1500]);
-        assert_eq!([turn(10_000_000), turn(u64::MAX)], [100_000, u64::MAX / 100]);
+    fn k08_a_quantum_is_ten_milliseconds_but_at_least_a_frame() {
+        let quantum = |rate| TrafficRate::per_second(rate).quantum();
+        assert_eq!([quantum(0), quantum(1), quantum(900), quantum(10_000)], [1, 1, 900, 1500]);
+        assert_eq!([quantum(10_000_000), quantum(u64::MAX)], [100_000, u64::MAX / 100]);
     }
 
     #[test]
-    fn k08_a_burst_is_at_least_two_turns() {
+    fn k08_a_burst_is_at_least_two_quanta() {
         let burst = |rate, burst| TrafficRate::per_second(rate).with_burst(burst).burst();
         assert_eq!([burst(0, 0), burst(10, 0), burst(10_000, 100)], [2, 20, 3000]);
         assert_eq!([burst(u64::MAX, 0), burst(1, u64::MAX)], [u64::MAX / 100 * 2, u64::MAX]);

@@ -12,7 +12,7 @@ use waterwheel_executor::Nanos;
 use super::gates::Gates;
 use super::wake_timer::WakeTimer;
 
-/// The most bytes that a channel pays in advance, besides a turn: the largest read of a channel by default.
+/// The most bytes that a channel pays in advance, besides a quantum: the largest read of a channel by default.
 const MAX_PREPAID: u64 = 64 * 1024;
 
 /// How long bytes that were paid in advance stay valid. A channel that reads nothing for so long does not get them later,
@@ -58,7 +58,7 @@ impl ReadSide {
         if let Some(pause) = &mut self.pause {
             pause.charged += size - paid; // A handler before this one has emitted several messages of one read.
         } else if is_empty && self.prepaid == 0 {
-            let wanted = self.gates.turn().max(size.min(MAX_PREPAID));
+            let wanted = self.gates.quantum().max(size.min(MAX_PREPAID));
             let reads = ctx.pause_reads();
             self.pause =
                 Some(ShapedPause { _reads: reads, since: now, charged: size - paid, wanted });

@@ -12,8 +12,8 @@
 //! ```
 //!
 //! 1. A ticket is a place in the stream. Tickets become due in the order in which they were issued, each taker has at
-//!    most one, and none is larger than a turn: takers alternate, and a greedy one waits for all others between two
-//!    turns.
+//!    most one, and none is larger than a quantum: takers alternate, and a greedy one waits for all others between two
+//!    of its tickets.
 //! 2. A change of the rate moves no ticket. Only the time at which `granted` reaches it changes.
 //! 3. Debt (a message larger than its ticket, bytes that were read before anybody could ask) lowers `granted`: all
 //!    tickets become due later.

@@ -36,7 +36,8 @@ pub(super) const DEFAULT_LONGEST_DELAY: Duration = Duration::from_secs(15);
 ///    closed channel. Messages that were not flushed fail, as on any close. To close at once, remove the handler first, or
 ///    call [`Ctx::abort`](waterwheel_channel::Ctx::abort).
 /// 5. A handler that is removed passes everything on, in order, at once. When the channel dies (a reset, a failed write, the
-///    end of the peer's data without half-closure) held messages fail with the cause of the close.
+///    end of the peer's data without half-closure) held messages fail with the cause of the close. A drain of the
+///    loop waits for held messages, until its own deadline.
 ///
 /// # Reads
 ///
@@ -50,8 +51,8 @@ pub(super) const DEFAULT_LONGEST_DELAY: Duration = Duration::from_secs(15);
 ///
 /// # Turns
 ///
-/// Channels that wait for a group take turns of 10 ms of its rate, in the order in which they began to wait. A channel
-/// with much to send waits for all others between two turns. Each direction of a waiting channel has one timer, none while
+/// Channels that wait for a group take turns, in the order in which they began to wait; each passes 10 ms of the group's
+/// rate (the quantum). A channel with much to send waits for all others in between. Each direction of a waiting channel has one timer, none while
 /// it does not wait; timers are at common times, 2 ms apart, so that many channels wake a loop together.
 ///
 /// ```

@@ -118,7 +118,7 @@ impl WriteSide {
             let is_overdue = self.delays.deadline() <= now;
             if size > 0 && self.allowance == 0 && !is_overdue {
                 let wanted = if is_region { size } else { self.held_bytes().max(size) };
-                match self.gates.pass(self.gates.turn().min(wanted), ctx) {
+                match self.gates.pass(self.gates.quantum().min(wanted), ctx) {
                     Ok(bytes) => self.allowance = bytes,
                     Err(due) => break due.min(self.delays.deadline()),
                 }
