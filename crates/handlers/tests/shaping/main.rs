@@ -7,6 +7,7 @@ mod drain;
 mod groups;
 mod limits;
 mod many_channels;
+mod properties;
 mod reads;
 mod removal;
 mod writes;

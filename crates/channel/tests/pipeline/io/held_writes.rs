@@ -1,13 +1,14 @@
 //! K09: bytes that handlers hold, and channels that handlers declare unwritable.
 
 use std::cell::RefCell;
+use std::fs::File;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use waterwheel_channel::{
-    ChannelOptions, Completion, Ctx, Handler, HandlerResult, HeldBytes, Msg, PauseReads,
-    PendingWriteQueue, Unwritable, WaterMarks,
+    ChannelOptions, Completion, Ctx, FileRegion, Handler, HandlerResult, HeldBytes, Msg,
+    PauseReads, PendingWriteQueue, Unwritable, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::RecordedMethod;
@@ -314,6 +315,30 @@ fn k09_a_part_of_a_held_message_is_written_and_its_completion_follows_the_last_p
     });
     assert_eq!(fixture.sent(), ["xxxxxx"]);
     assert!(write.join().is_ok());
+}
+
+#[test]
+fn k09_a_held_file_region_is_split_unless_another_part_would_exceed_the_hard_cap() {
+    let region = || FileRegion::whole(File::open("Cargo.toml").unwrap()).unwrap();
+    let len = region().len();
+    for (room, parts) in [(FileRegion::PENDING_BYTES, vec![100, len - 100]), (100, vec![len])] {
+        let water_marks = WaterMarks::new(10, 20)
+            .and_then(|marks| marks.with_hard_cap(FileRegion::PENDING_BYTES + room))
+            .expect("valid water marks");
+        let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+        let mut fixture = holder_fixture(Embedded::builder().options(options));
+        let written = fixture.write_outbound(region());
+        ask(&mut fixture, move |holder, ctx| {
+            let whole = if room > 100 { 0 } else { FileRegion::PENDING_BYTES };
+            assert_eq!(holder.queue.write_part(ctx, 100), Some(whole));
+            holder.queue.write_flushed(ctx);
+            ctx.flush();
+        });
+        let sent = std::iter::from_fn(|| fixture.read_outbound::<FileRegion>());
+        assert_eq!(sent.map(|region| region.len()).collect::<Vec<_>>(), parts);
+        written.join().unwrap();
+        assert_eq!(fixture.channel().pending_bytes(), 0);
+    }
 }
 
 #[test]
