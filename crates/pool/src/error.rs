@@ -55,8 +55,10 @@ pub enum PoolError {
         /// The state of the address when the time was over; the acquire still counts as waiting.
         counts: PoolCounts,
     },
-    /// The loop that measures the acquire's deadline ended.
-    #[error("the event loop that keeps the deadline of an acquire for {address} has ended")]
+    /// The loop that keeps the acquire's deadline has ended, or has reached its bound of timers.
+    #[error(
+        "the event loop that keeps the deadline of an acquire for {address} has ended, or takes no timer"
+    )]
     LoopEnded {
         /// The address.
         address: Arc<AddressSpec>,

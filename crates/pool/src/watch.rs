@@ -30,9 +30,9 @@ impl WatchTimes {
     /// together are not closed together.
     fn age_of(&self, connection: &PooledChannel) -> Option<Duration> {
         let max_age = self.max_age?;
-        let random = RandomState::new().hash_one(connection.channel.id()) >> 32;
-        let cut = max_age.as_nanos() * u128::from(self.jitter) * u128::from(random) / (100 << 32);
-        Some(max_age - Duration::from_nanos(u64::try_from(cut).unwrap_or(u64::MAX)))
+        let random = RandomState::new().hash_one(connection.channel.id()) as u32;
+        let part = f64::from(random) / f64::from(u32::MAX) * f64::from(self.jitter) / 100.0;
+        Some(max_age.saturating_sub(max_age.mul_f64(part)))
     }
 }
 
@@ -41,6 +41,8 @@ impl WatchTimes {
 pub(crate) struct PoolWatch {
     connection: Arc<PooledChannel>,
     times: WatchTimes,
+    /// True once something was read while the connection was idle: the rest is dropped too.
+    drops_reads: bool,
 }
 
 /// The tags of the timers.
@@ -50,7 +52,7 @@ const CHECK: u32 = 2;
 
 impl PoolWatch {
     pub(crate) fn new(connection: Arc<PooledChannel>, times: WatchTimes) -> Self {
-        Self { connection, times }
+        Self { connection, times, drops_reads: false }
     }
 
     fn pool(&self) -> Option<Arc<ChannelPoolShared>> {
@@ -97,9 +99,11 @@ impl Handler for PoolWatch {
             && let Some(pool) = self.pool()
             && pool.read_while_idle(self.connection.id)
         {
-            return Ok(()); // Nobody waits for it, and the channel is closed.
+            self.drops_reads = true;
         }
-        ctx.fire_read(msg);
+        if !self.drops_reads {
+            ctx.fire_read(msg);
+        }
         Ok(())
     }
 

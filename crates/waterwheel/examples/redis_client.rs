@@ -119,7 +119,7 @@ fn main() -> Result<(), Box<dyn StdError>> {
         .build()?;
     let start = |task| {
         let (pool, server) = (pool.clone(), server.clone());
-        group.spawn(async move {
+        let task = group.spawn(async move {
             let (mut done, mut last, mut failed) = (0, Vec::new(), 0);
             while done < rounds {
                 match round(&pool, &server, task).await {
@@ -132,7 +132,8 @@ fn main() -> Result<(), Box<dyn StdError>> {
                 }
             }
             println!("task {task}: {done} rounds, {failed} repeated, last replies {last:?}");
-        })
+        });
+        task.map_err(Error::from)
     };
     let running: Vec<_> = (0..tasks).map(start).collect::<Result<_, _>>()?;
     running.into_iter().try_for_each(|task| task.join())?;

@@ -70,6 +70,7 @@ fn k12_bytes_that_arrive_while_idle_close_the_connection_and_reach_nobody() {
     fixture.settle();
     drop(lease);
     peer.send("nobody waits for this");
+    peer.send([b'x'; 100_000]); // In several reads.
     fixture.assert_at_rest(0, 0);
     assert!(peer.is_closed());
     assert_eq!(fixture.closed(CloseReason::UnexpectedRead), 1);

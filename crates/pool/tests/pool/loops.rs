@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-use waterwheel_channel::{DrainOptions, Drained, LoopDraining};
-use waterwheel_pool::{CloseReason, LoopAffinity, PoolError};
+use waterwheel_channel::driver::TaskOnly;
+use waterwheel_channel::{
+    Address, Bootstrap, DrainOptions, Drained, EventLoopGroup, LoopDraining, ServerBootstrap, local,
+};
+use waterwheel_pool::{ChannelPool, CloseReason, LoopAffinity, PoolError};
 
 use super::support::{ADDRESS, Fixture, SECOND, pool_error};
 
@@ -156,4 +159,23 @@ fn k12_acquires_fail_when_all_loops_have_ended() {
     drop(lease);
     let counts = fixture.pool.metrics().now;
     assert_eq!((counts.open, counts.waiting), (0, 0));
+}
+
+#[test]
+fn k12_a_pool_over_a_loop_for_each_channel_reuses_channels_with_their_loops() {
+    let group = EventLoopGroup::per_channel(TaskOnly).build().unwrap();
+    let door = Address::local("a loop for each");
+    let server = ServerBootstrap::new(&group, local::Local).bind(door.clone()).join().unwrap();
+    let pool = ChannelPool::builder(Bootstrap::new(&group, local::Local)).build().unwrap();
+    let (one, other) =
+        (pool.acquire(door.clone()).join().unwrap(), pool.acquire(door.clone()).join().unwrap());
+    assert_ne!(one.event_loop(), other.event_loop());
+    let last = other.id();
+    drop(one);
+    drop(other);
+    assert_eq!(pool.acquire(door).join().unwrap().id(), last);
+    assert_eq!(pool.metrics().created, 2);
+    pool.close().join().unwrap();
+    server.close().join().unwrap();
+    group.shutdown_gracefully(Duration::ZERO, SECOND).unwrap().join().unwrap();
 }

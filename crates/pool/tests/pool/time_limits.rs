@@ -140,3 +140,19 @@ fn k12_a_retired_address_is_closed_and_opened_anew() {
     assert!(fixture.next_connect().is_none(), "no minimum is kept for it");
     let (_lease, _peer) = fixture.open(ADDRESS);
 }
+
+#[test]
+fn k12_the_longest_limits_of_time_are_no_limits() {
+    let forever = std::time::Duration::MAX;
+    let fixture = Fixture::new(|pool| {
+        let pool = pool.max_open(1).max_age(forever).age_jitter(99).idle_limit(forever);
+        pool.acquire_timeout(forever)
+    });
+    let (lease, _peer) = fixture.open(ADDRESS);
+    let waiting = fixture.pool.acquire(ADDRESS);
+    fixture.advance(1_000_000 * SECOND);
+    assert!(!waiting.is_done());
+    drop(lease);
+    drop(waiting.join().unwrap());
+    fixture.assert_at_rest(1, 0);
+}
