@@ -56,7 +56,7 @@ pub(crate) struct BatchReplies(pub(crate) Vec<(u64, RespValue)>);
 
 impl Message for BatchReplies {}
 
-/// What to do next, when the client is not borrowed.
+/// The next thing to do, when the client is not borrowed.
 pub(crate) enum Step {
     Publish(Vec<PublishedMessage>),
     Write(PendingReply),
@@ -110,7 +110,7 @@ impl Client {
     /// Executes a command, or adds a reply, when everything before it allows that.
     pub(crate) fn accept(&mut self, command: Result<RespCommand, RespValue>) {
         if self.waiting.is_empty() && self.may_execute(&command) {
-            self.execute(command);
+            self.execute(&command);
         } else {
             self.waiting.push_back(command);
         }
@@ -125,16 +125,18 @@ impl Client {
         self.replies.is_empty() || !command.as_ref().is_ok_and(changes_messages)
     }
 
-    fn execute(&mut self, command: Result<RespCommand, RespValue>) {
-        if !self.has_quit
-            && let Err(error) = command.and_then(|command| self.try_execute(command))
-        {
+    fn execute(&mut self, command: &Result<RespCommand, RespValue>) {
+        if self.has_quit {
+            return;
+        }
+        let done = command.as_ref().map_err(RespValue::clone);
+        if let Err(error) = done.and_then(|command| self.try_execute(command)) {
             self.reply(error);
         }
     }
 
-    fn try_execute(&mut self, command: RespCommand) -> Result<(), RespValue> {
-        let CommandSpec(name, _, route) = find(&command)?;
+    fn try_execute(&mut self, command: &RespCommand) -> Result<(), RespValue> {
+        let CommandSpec(name, _, route) = find(command)?;
         if self.is_in_push_mode() && !is_allowed_in_push_mode(name) {
             return Err(error(format!(
                 "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed \
@@ -143,15 +145,15 @@ impl Client {
         }
         match *route {
             Route::Client(run) => {
-                let reply = run(self, &command)?;
+                let reply = run(self, command)?;
                 self.reply(reply);
             }
             Route::Key(run) => match self.owners.owner_of(&command[1]) {
                 owner if owner == self.owners.here => {
-                    let reply = self.run_here(run, &command);
+                    let reply = self.run_here(run, command);
                     self.reply(reply);
                 }
-                owner => self.run_at(&BTreeSet::from([owner]), run, &command),
+                owner => self.run_at(&BTreeSet::from([owner]), run, command),
             },
             Route::Keys(step, _) if !(command.len() - 1).is_multiple_of(step) => {
                 return Err(wrong_number(name));
@@ -159,10 +161,10 @@ impl Client {
             Route::Keys(step, run) => {
                 let keys = command.iter().skip(1).step_by(step);
                 let owners = keys.map(|key| self.owners.owner_of(key)).collect();
-                self.run_at(&owners, run, &command);
+                self.run_at(&owners, run, command);
             }
             Route::EveryLoop(run) => {
-                self.run_at(&(0..self.owners.loops.len()).collect(), run, &command);
+                self.run_at(&(0..self.owners.loops.len()).collect(), run, command);
             }
         }
         Ok(())
@@ -231,7 +233,7 @@ impl Client {
                 return Step::Write(reply);
             }
             match self.waiting.pop_front() {
-                Some(command) if self.may_execute(&command) => self.execute(command),
+                Some(command) if self.may_execute(&command) => self.execute(&command),
                 Some(command) => {
                     self.waiting.push_front(command);
                     return Step::Wait;

@@ -60,7 +60,7 @@ fn k03_a_closed_connection_has_no_subscriptions() {
     assert_eq!(publisher.ask("PUBLISH a x"), RespValue::Integer(1));
     drop(subscriber);
     // The server learns of the close at its own time.
-    while publisher.ask("PUBLISH b x") != RespValue::Integer(0) {}
+    publisher.ask_until("PUBLISH b x", &RespValue::Integer(0));
 }
 
 /// A subscriber that does not read is disconnected at 32 MiB; others and the publisher go on.

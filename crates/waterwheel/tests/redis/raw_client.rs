@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
 use waterwheel::bytes::Bytes;
 use waterwheel::codec::{RespCommand, RespDecoder, RespValue};
@@ -63,6 +64,19 @@ impl RawClient {
     pub(crate) fn ask(&mut self, line: &str) -> RespValue {
         self.send(&[words(line)]);
         self.reply()
+    }
+
+    /// Sends the command again and again until it has this reply.
+    #[allow(clippy::disallowed_methods, reason = "a limit for a wait for another process")]
+    pub(crate) fn ask_until(&mut self, line: &str, expected: &RespValue) {
+        let begin = Instant::now();
+        loop {
+            let reply = self.ask(line);
+            if reply == *expected {
+                return;
+            }
+            assert!(begin.elapsed() < WAIT_LIMIT, "the reply to {line} is still {reply:?}");
+        }
     }
 }
 

@@ -12,8 +12,16 @@ fn compare(ours: &mut RawClient, theirs: &mut RawClient, commands: &[Vec<String>
     ours.send(commands);
     theirs.send(commands);
     for (at, command) in commands.iter().enumerate() {
-        let expected = theirs.reply();
-        assert_eq!(ours.reply(), expected, "to command {at} of the pipeline, {command:?}");
+        let (ours, expected) = (ours.reply(), theirs.reply());
+        let is_time_left = command[0] == "TTL";
+        match (&ours, &expected) {
+            // The two servers have set the deadline at different times, on a busy machine by seconds.
+            (RespValue::Integer(ours), RespValue::Integer(expected)) if is_time_left => {
+                assert_eq!(ours.min(&0), expected.min(&0), "command {at}, {command:?}");
+                assert!(ours.abs_diff(*expected) < 60, "{ours} s left, in Redis {expected}");
+            }
+            _ => assert_eq!(ours, expected, "to command {at} of the pipeline, {command:?}"),
+        }
     }
 }
 
@@ -62,7 +70,7 @@ fn random_command(random: &mut SeededRng) -> Vec<String> {
             "SET a v EX v",
             "SET a v NX XX",
             "SET a v EX 10 KEEPTTL",
-            "SET a v EXAT 1",
+            "SET a v EXAT 9999999999",
             "SET a v PXAT 9999999999999",
             "SET a",
             "DEL a",
@@ -172,6 +180,8 @@ fn k03_errors_have_the_texts_of_redis() {
         "SET text 1 EX 0",
         "SET text 1 EX 9223372036854775807",
         "SET text 1 BAD",
+        "SET past 1 EXAT 1",
+        "GET past",
         "EXPIRE text 9223372036854775807",
         "PEXPIRE text 9223372036854775807",
         "EXPIRE text word",
