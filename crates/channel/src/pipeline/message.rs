@@ -90,17 +90,10 @@ impl Msg {
     ///
     /// # Errors
     /// Returns the message unchanged if it is of another type.
+    #[inline(always)]
     pub fn take<T: Message>(self) -> Result<T, Msg> {
         match self.0 {
-            MsgRepr::Bytes(bytes) => {
-                let mut bytes = Some(bytes);
-                let found = (&mut bytes as &mut dyn Any).downcast_mut::<Option<T>>();
-                match (found.and_then(Option::take), bytes) {
-                    (Some(found), _) => Ok(found),
-                    (None, Some(bytes)) => Err(Self(MsgRepr::Bytes(bytes))),
-                    (None, None) => unreachable!("the bytes are taken only if `T` is `Bytes`"),
-                }
-            }
+            MsgRepr::Bytes(bytes) => Self::take_bytes(bytes),
             MsgRepr::Any(any) if (&*any as &dyn Any).is::<T>() => {
                 match (any as Box<dyn Any>).downcast::<T>() {
                     Ok(value) => Ok(*value),
@@ -108,6 +101,17 @@ impl Msg {
                 }
             }
             any @ MsgRepr::Any(_) => Err(Self(any)),
+        }
+    }
+
+    #[inline(always)]
+    fn take_bytes<T: Message>(bytes: Bytes) -> Result<T, Msg> {
+        let mut bytes = Some(bytes);
+        let found = (&mut bytes as &mut dyn Any).downcast_mut::<Option<T>>();
+        match (found.and_then(Option::take), bytes) {
+            (Some(found), _) => Ok(found),
+            (None, Some(bytes)) => Err(Self(MsgRepr::Bytes(bytes))),
+            (None, None) => unreachable!("the bytes are taken only if `T` is `Bytes`"),
         }
     }
 
