@@ -96,8 +96,12 @@ impl WatchedState {
     }
 
     pub(super) fn on_cancel(&self, f: impl FnOnce() + Send + 'static) {
-        if let Some(done) = self.0.borrow_mut().as_mut() {
+        // `f` is called here if the future was cancelled before: nothing is borrowed then. A result that came meanwhile
+        // would be ignored by the cancelled future anyway.
+        let done = self.0.borrow_mut().take();
+        if let Some(mut done) = done {
             done.on_cancel(f);
+            *self.0.borrow_mut() = Some(done);
         }
     }
 

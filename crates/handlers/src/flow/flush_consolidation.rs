@@ -16,7 +16,8 @@
 //! 2. Any other flush is held until a timer without delay fires, which is in the loop's next turn; or until the limit of
 //!    held flushes is reached. While the channel is not writable every flush passes at once.
 //! 3. A held flush passes before a close, disconnect, deregistration or shutdown of the output, and when the handler is
-//!    removed: nothing is lost.
+//!    removed. A close that does not pass the handlers cannot wait for it: after the end of the peer's data without
+//!    half-closure, a failure, or at the end of the loop, messages whose flush is held fail as unflushed ones do.
 //! 4. `ctx.flush_now()` of a handler after this one is held too.
 //! 5. A handler before this one that passes messages on outside of a round, without `on_read_complete`, makes later
 //!    flushes pass at once until the next round has ended.

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use waterwheel_channel::{
     ChannelError, Completion, Ctx, Handler, HandlerResult, Msg, WatchedCompletion,
 };
+use waterwheel_executor::ImmediateExecutor;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::RecordedMethod;
 
@@ -130,6 +131,24 @@ fn p02_a_watched_write_is_cancelled_like_any_other() {
     fixture.set_room(0);
     fixture.flush();
     assert!(!flushed.cancel(), "a flushed write is not cancelled");
+}
+
+#[test]
+fn p02_a_cancel_of_a_watched_operation_reaches_its_closure() {
+    let (promise, future) = ImmediateExecutor.new_promise::<()>();
+    let mut watch = WatchedCompletion::new();
+    let mut wrapped = watch.wrap(Completion::from(promise));
+    let calls = Arc::new(AtomicUsize::new(0));
+    let early = calls.clone();
+    wrapped.on_cancel(move || _ = early.fetch_add(1, Ordering::Relaxed));
+    assert!(future.cancel());
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert!(wrapped.is_cancelled() && !wrapped.begin());
+    let late = calls.clone();
+    wrapped.on_cancel(move || _ = late.fetch_add(1, Ordering::Relaxed));
+    assert_eq!(calls.load(Ordering::Relaxed), 2, "called at once: it was cancelled before");
+    drop(wrapped);
+    assert!(watch.is_done());
 }
 
 #[test]
