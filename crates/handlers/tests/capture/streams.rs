@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{AncillaryMessage, FileRegion};
+use waterwheel_channel::{AncillaryMessage, Ctx, FileRegion, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
 use waterwheel_handlers::Capture;
 use waterwheel_testkit::embedded::Embedded;
@@ -164,6 +164,28 @@ fn k06_files_are_counted_and_descriptors_left_out() {
     });
     let lines: Vec<_> = lines(&packets).iter().map(|line| short(line)).collect();
     assert_eq!(lines[3..5], ["> P. 1 1 (0 of 100)", "> P. 101 1 passed"]);
+}
+
+/// Answers and closes.
+struct AnswerAndClose;
+
+impl Handler for AnswerAndClose {
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from_static(b"answer"));
+        ctx.close();
+        Ok(())
+    }
+}
+
+#[test]
+fn k06_an_answer_that_is_written_while_a_capture_runs_is_sent_and_recorded() {
+    let lines = stream_lines(|channel| {
+        channel.with_pipeline(|pipeline| pipeline.add_last("app", AnswerAndClose).unwrap());
+        channel.write_inbound(Bytes::from_static(b"question"));
+        assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "answer");
+        assert!(!channel.channel().is_open());
+    });
+    assert_eq!(lines[3..6], ["< P. 1 1 question", "> P. 1 9 answer", "> F. 7 9"]);
 }
 
 /// Runs a channel with recorders around a capture, or without the capture, and returns the recorders' lines.

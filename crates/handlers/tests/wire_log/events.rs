@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use tracing::Level;
 use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg};
-use waterwheel_handlers::WireLog;
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{LineCollector, TARGET, messages_of, run_every_event, wire_log};
+use crate::support::{LineCollector, TARGET, builder, messages_of, run_every_event, wire_log};
 
 /// Returns the names of the events in a set, as its `Debug` lists them.
 fn names(events: Events) -> BTreeSet<String> {
@@ -58,7 +57,7 @@ fn k06_the_same_bytes_are_passed_on_without_a_copy() {
 #[test]
 fn k06_only_the_chosen_events_are_logged() {
     let events = Events::READ | Events::WRITE | Events::INACTIVE;
-    let wire_log = WireLog::builder().target(TARGET).events(events).build();
+    let wire_log = builder().events(events).build();
     let collector = LineCollector::new(Level::DEBUG, TARGET);
     let lines = collector.lines_of(|| drop(run_every_event(Some(wire_log))));
     assert_eq!(logged_names(&lines), names(events));
@@ -81,6 +80,19 @@ impl Handler for Echo {
         ctx.write_and_flush(msg);
         Ok(())
     }
+}
+
+#[test]
+fn k06_an_answer_that_is_written_while_a_wire_log_runs_is_sent() {
+    let wire_log = builder().events(Events::READ | Events::WRITE).build();
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("log", wire_log)?;
+        edit.add_last("echo", Echo)?;
+        Ok(())
+    })
+    .unwrap();
+    channel.write_inbound(Bytes::from_static(b"x"));
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "x", "the flush comes after the write");
 }
 
 #[test]

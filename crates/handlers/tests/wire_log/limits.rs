@@ -7,10 +7,10 @@ use bytes::Bytes;
 use tracing::Level;
 use waterwheel_channel::{Address, ConnectTarget, Datagram, Message, UnixAddress};
 use waterwheel_executor::Error;
-use waterwheel_handlers::{DEFAULT_SHOWN_BYTES, WireLog};
+use waterwheel_handlers::DEFAULT_SHOWN_BYTES;
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{LineCollector, TARGET, messages_of, wire_log};
+use crate::support::{LineCollector, TARGET, builder, messages_of, wire_log};
 
 #[test]
 fn k06_the_bytes_of_a_message_are_shown_up_to_a_limit() {
@@ -18,7 +18,7 @@ fn k06_the_bytes_of_a_message_are_shown_up_to_a_limit() {
     for (max, hex) in
         [(DEFAULT_SHOWN_BYTES, false), (DEFAULT_SHOWN_BYTES, true), (16, false), (0, false)]
     {
-        let mut builder = WireLog::builder().target(TARGET).max_bytes(max);
+        let mut builder = builder().max_bytes(max);
         if hex {
             builder = builder.hex_dump();
         }
@@ -37,7 +37,7 @@ fn k06_the_bytes_of_a_message_are_shown_up_to_a_limit() {
 
 #[test]
 fn k06_errors_and_addresses_are_shown_up_to_a_limit() {
-    let messages = messages_of(WireLog::builder().target(TARGET).max_bytes(0).build(), |channel| {
+    let messages = messages_of(builder().max_bytes(0).build(), |channel| {
         let text = "x".repeat(1_000_000);
         channel.with_pipeline(|pipeline| pipeline.fire_error(Error::new(text.clone())));
         channel.write_inbound(Datagram::received(Some(Address::local(text)), Bytes::new(), 0));
@@ -53,7 +53,7 @@ fn k06_control_characters_of_a_peer_are_escaped() {
     let evil = "a\n2026 INFO forged\r\x1b[2J\u{202e}\u{9b}";
     let lines = collector.lines_of(|| {
         let build = Embedded::builder().unconnected().build(|edit| {
-            edit.add_last("log", WireLog::builder().target(TARGET).show::<Evil>().build())?;
+            edit.add_last("log", builder().show::<Evil>().build())?;
             Ok(())
         });
         let mut channel = build.unwrap();
@@ -101,7 +101,7 @@ impl std::fmt::Debug for CountsFormats {
 fn k06_nothing_is_formatted_unless_it_is_enabled() {
     let formats = Arc::new(AtomicUsize::new(0));
     let send_one = |level| {
-        let wire_log = WireLog::builder().target(TARGET).level(level).show::<CountsFormats>();
+        let wire_log = builder().level(level).show::<CountsFormats>();
         let mut channel = Embedded::new(|edit| {
             edit.add_last("log", wire_log.build())?;
             Ok(())

@@ -10,7 +10,7 @@ use waterwheel_executor::Error;
 use waterwheel_handlers::{IdleEvent, IdleKind, WireLog};
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::support::{LineCollector, TARGET, address, messages_of, wire_log};
+use crate::support::{LineCollector, address, builder, messages_of, wire_log};
 
 /// Returns the line of the first event with this name.
 fn first<'a>(messages: &'a [String], name: &str) -> &'a str {
@@ -119,14 +119,14 @@ fn k06_other_messages_are_shown_by_type_or_as_asked_by_debug() {
         first(&messages, "READ ").to_owned()
     };
     assert_eq!(read(wire_log()), "READ wire_log::lines::Request");
-    let shown = WireLog::builder().target(TARGET).show::<u8>().show::<Request>();
+    let shown = builder().show::<u8>().show::<Request>();
     assert_eq!(read(shown.clone().build()), r#"READ Request { path: "/a\nb" }"#);
     assert_eq!(read(shown.max_bytes(9).build()), "READ Request {...");
 }
 
 #[test]
 fn k06_a_hex_dump_follows_its_line() {
-    let wire_log = WireLog::builder().target(TARGET).hex_dump().build();
+    let wire_log = builder().hex_dump().build();
     let messages = messages_of(wire_log, |channel| {
         channel.write_inbound(Bytes::from_static(b"hello\x00\x1b"));
     });

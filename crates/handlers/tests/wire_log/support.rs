@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Write};
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Metadata, Subscriber, span};
 use waterwheel_channel::{ChannelOptions, ConnectTarget, WaterMarks};
 use waterwheel_executor::Error;
-use waterwheel_handlers::WireLog;
+use waterwheel_handlers::{WireLog, WireLogBuilder};
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::{Log, RecordedMethod};
 
@@ -23,6 +23,7 @@ pub(crate) struct LineCollector {
 
 impl LineCollector {
     pub(crate) fn new(max_level: Level, target: &'static str) -> Self {
+        drop(builder());
         Self { lines: Arc::default(), max_level, target }
     }
 
@@ -79,8 +80,23 @@ impl Visit for FieldText {
 
 pub(crate) const TARGET: &str = "wire test";
 
+/// Returns a builder of wire logs for [`TARGET`].
+///
+/// `tracing` asks only the subscriber of the calling thread when a place is registered while one subscriber exists, so
+/// a test without a subscriber could disable the log of another test. Therefore all places are registered once, before
+/// the first subscriber of this program is installed.
+pub(crate) fn builder() -> WireLogBuilder {
+    static REGISTERED: OnceLock<()> = OnceLock::new();
+    REGISTERED.get_or_init(|| {
+        for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
+            drop(WireLog::builder().level(level).target(TARGET).build());
+        }
+    });
+    WireLog::builder().target(TARGET)
+}
+
 pub(crate) fn wire_log() -> WireLog {
-    WireLog::builder().target(TARGET).build()
+    builder().build()
 }
 
 /// Returns the messages that a channel with this wire log alone logs: the lines without level, target and fields.
