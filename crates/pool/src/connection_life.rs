@@ -110,12 +110,14 @@ impl ChannelPoolShared {
 
     pub(crate) fn retry_later(self: &Arc<Self>, address: Arc<AddressSpec>, delay: Duration) {
         let pool = Arc::downgrade(self);
-        let retry = move || {
-            if let Some(pool) = pool.upgrade() {
+        // If all loops have ended none takes the timer: there is nothing to connect on either.
+        let Ok(timer) = self.event_loop(None).schedule(delay, || ()) else { return };
+        timer.on_complete(move |outcome| {
+            let Some(pool) = pool.upgrade() else { return };
+            // A timer whose loop ends is cancelled: the retry comes early, if another loop is left.
+            if outcome.is_ok() || !pool.event_loop(None).is_shutting_down() {
                 pool.change(|core, actions| core.retry(&address, actions));
             }
-        };
-        // A loop that has ended takes no timer: there is nothing to connect on either.
-        drop(self.event_loop(None).schedule(delay, retry));
+        });
     }
 }

@@ -144,12 +144,17 @@ impl ChannelPoolShared {
         self.loop_index.get(&current.id()).copied()
     }
 
-    /// Returns a loop for promises and timers: the given one, or the next.
+    /// Returns a loop for promises and timers: the given one, or the next one that is not shutting down.
     pub(crate) fn event_loop(&self, index: Option<usize>) -> EventLoop {
-        match index.and_then(|index| self.loops.get(index)) {
+        let next = match index.and_then(|index| self.loops.get(index)) {
             Some((event_loop, _)) => event_loop.clone(),
             None => self.bootstrap.loops().next(),
+        };
+        if !next.is_shutting_down() {
+            return next;
         }
+        let running = self.loops.iter().find(|(event_loop, _)| !event_loop.is_shutting_down());
+        running.map_or(next, |(event_loop, _)| event_loop.clone())
     }
 
     /// Returns the bootstrap to connect with: on the wanted loop, or on the next one that takes new channels.

@@ -7,6 +7,7 @@ use waterwheel_channel::{
     Address, Bootstrap, DrainOptions, Drained, EventLoopGroup, LoopDraining, ServerBootstrap, local,
 };
 use waterwheel_pool::{ChannelPool, CloseReason, LoopAffinity, PoolError};
+use waterwheel_testkit::manual::PendingConnect;
 
 use super::support::{ADDRESS, Fixture, SECOND, pool_error};
 
@@ -118,14 +119,7 @@ fn k12_the_connections_of_a_loop_that_ends_leave_and_acquires_go_to_the_others()
     let ending = fixture.event_loop(0);
     ending.shutdown_gracefully(Duration::ZERO, SECOND).unwrap().join().unwrap();
     assert!(!lease.is_open());
-    let connect = loop {
-        // The close is notified by a loop that has ended.
-        if let Some(connect) = fixture.sockets.next_connect() {
-            break connect;
-        }
-        std::thread::yield_now();
-    };
-    let _other_peer = connect.accept();
+    let _other_peer = wait_for_connect(&fixture).accept();
     assert_eq!(waiting.join().unwrap().event_loop(), fixture.event_loop(1));
     drop(lease);
     let counts = fixture.pool.metrics().now;
@@ -178,4 +172,32 @@ fn k12_a_pool_over_a_loop_for_each_channel_reuses_channels_with_their_loops() {
     pool.close().join().unwrap();
     server.close().join().unwrap();
     group.shutdown_gracefully(Duration::ZERO, SECOND).unwrap().join().unwrap();
+}
+
+#[test]
+fn k12_a_loop_that_has_ended_keeps_no_deadline_and_no_retry_of_the_others() {
+    let fixture = Fixture::with_loops(2, |pool| pool.max_open(1).min_idle(1));
+    let ending = fixture.event_loop(0);
+    ending.shutdown_gracefully(Duration::ZERO, SECOND).unwrap().join().unwrap();
+    for _ in 0..3 {
+        // Whichever loop is next: the deadline is kept by the loop that is left.
+        let acquire = fixture.pool.acquire_within(ADDRESS, SECOND);
+        let connect = wait_for_connect(&fixture);
+        connect.refuse(std::io::ErrorKind::ConnectionRefused);
+        let error = acquire.join().unwrap_err();
+        assert!(matches!(pool_error(&error), PoolError::Connect { .. }), "{error}");
+    }
+    let (drained, retried) = (fixture.pool.drain(SECOND), fixture.pool.metrics());
+    drained.join().unwrap();
+    assert_eq!(retried.connect_failures, 3);
+}
+
+/// Waits for the next connect; `wait_idle` would wait for loops that have ended.
+fn wait_for_connect(fixture: &Fixture) -> PendingConnect {
+    loop {
+        if let Some(connect) = fixture.sockets.next_connect() {
+            return connect;
+        }
+        std::thread::yield_now();
+    }
 }
