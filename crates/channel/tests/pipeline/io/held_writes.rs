@@ -15,7 +15,7 @@ use waterwheel_testkit::recorder::RecordedMethod;
 
 use crate::support::{PipelineFixture, bytes, fixture_with, text};
 
-/// What the test asks of the handler that holds writes, as a user event.
+/// Code that the handler that holds writes runs, sent to it as a user event.
 type Request = Box<dyn FnOnce(&mut Holder, &Ctx<'_>) + Send>;
 
 struct Ask(Request);
