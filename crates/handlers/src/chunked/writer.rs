@@ -60,7 +60,8 @@ use super::queue::{ChunkQueue, QueueState};
 ///    ([`ChunkedWriteError::Source`](super::ChunkedWriteError::Source)) or a chunk is refused. Then the channel is
 ///    closed if a part was passed on before, because the peer cannot know that the rest is missing;
 ///    [`keep_open_on_failure`](ChunkedMessage::keep_open_on_failure) keeps it open. The error is the cause of the
-///    close, and messages behind it fail with it. Without a completion the error goes to `on_error`.
+///    close, and messages behind it fail with it. Without a completion the error goes to `on_error`. Chunks that were
+///    passed on in the same turn as a refused one may be sent before the close.
 /// 7. *Cancel.* Cancelling the future of the write drops its source in the next turn. Chunks that were passed on are
 ///    still sent, and messages behind it follow. After the end of the source the write cannot be cancelled.
 /// 8. *Close.* A `close` that passes this handler waits until everything flushed before it is written. If nothing is
