@@ -1,19 +1,16 @@
-//! How long held messages have waited, without a time for each of them.
+//! How long flushed messages have been held, without a time for each of them.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use waterwheel_executor::Nanos;
 
-/// Messages are grouped by the time of their write: one group covers a sixteenth of the longest delay. So a message is
+/// Messages are grouped by the time of their flush: one group covers a sixteenth of the longest delay. So a message is
 /// sent at most that much before it has waited for the longest delay, and never after.
 const GROUPS_PER_DELAY: u32 = 16;
 
-/// The most groups. More are only needed if messages were not flushed for twice the longest delay; then those that were
-/// written last share a group.
-const MAX_GROUPS: usize = 2 * GROUPS_PER_DELAY as usize;
-
-/// The waiting times of the messages in a queue.
+/// The waiting times of the flushed messages in a queue. There are at most 17 groups, because no message stays longer
+/// than the longest delay.
 #[derive(Debug)]
 pub(super) struct DelayMarks {
     longest: Option<Duration>,
@@ -22,7 +19,7 @@ pub(super) struct DelayMarks {
 
 #[derive(Debug)]
 struct DelayGroup {
-    /// When the first message of the group was written.
+    /// When the first message of the group was flushed.
     since: Nanos,
     messages: usize,
 }
@@ -32,15 +29,14 @@ impl DelayMarks {
         Self { longest, groups: VecDeque::new() }
     }
 
-    /// Notes that a message was appended to the queue.
-    pub(super) fn push(&mut self, now: Nanos) {
-        let Some(longest) = self.longest else { return };
-        let is_full = self.groups.len() >= MAX_GROUPS;
+    /// Notes that messages were flushed.
+    pub(super) fn push(&mut self, messages: usize, now: Nanos) {
+        let Some(longest) = self.longest.filter(|_| messages > 0) else { return };
         match self.groups.back_mut() {
-            Some(last) if is_full || now.since(last.since) < longest / GROUPS_PER_DELAY => {
-                last.messages += 1;
+            Some(last) if now.since(last.since) < longest / GROUPS_PER_DELAY => {
+                last.messages += messages;
             }
-            _ => self.groups.push_back(DelayGroup { since: now, messages: 1 }),
+            _ => self.groups.push_back(DelayGroup { since: now, messages }),
         }
     }
 
@@ -80,7 +76,7 @@ mod tests {
         let mut marks = DelayMarks::new(Some(Duration::from_millis(160)));
         assert_eq!(marks.deadline(), Nanos::MAX);
         for at in [0, 9, 10, 25] {
-            marks.push(ms(at));
+            marks.push(1, ms(at));
         }
         let mut deadlines = Vec::new();
         for _ in 0..4 {
@@ -92,18 +88,9 @@ mod tests {
     }
 
     #[test]
-    fn k08_messages_that_wait_for_a_flush_need_a_bounded_number_of_groups() {
-        let mut marks = DelayMarks::new(Some(Duration::from_millis(16)));
-        (0..10_000).for_each(|at| marks.push(ms(at)));
-        assert_eq!(marks.groups.len(), MAX_GROUPS);
-        (0..10_000).for_each(|_| marks.pop());
-        assert_eq!((marks.groups.len(), marks.deadline()), (0, Nanos::MAX));
-    }
-
-    #[test]
     fn k08_without_a_longest_delay_nothing_is_kept() {
         let mut marks = DelayMarks::new(None);
-        marks.push(ms(1));
+        marks.push(1, ms(1));
         assert_eq!((marks.groups.len(), marks.deadline()), (0, Nanos::MAX));
     }
 }

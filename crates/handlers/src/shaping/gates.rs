@@ -137,8 +137,31 @@ impl Gates {
         self.gates.iter().for_each(|gate| gate.limiter.count(bytes, now));
     }
 
-    pub(super) fn count_overdue(&self, bytes: u64) {
-        self.gates.iter().for_each(|gate| gate.limiter.count_overdue(bytes));
+    /// Notes that bytes pass although the limiter that they wait for does not allow it. The others are charged.
+    pub(super) fn pass_overdue(&self, bytes: u64, now: Nanos) {
+        let blocking = self.blocking();
+        for (at, gate) in self.gates.iter().enumerate() {
+            if Some(at) == blocking {
+                gate.limiter.count_overdue(bytes);
+            } else {
+                gate.limiter.charge(bytes, now);
+            }
+        }
+    }
+
+    /// Forgives a debt in the limiter that the handler waits for, and gives back the tickets.
+    pub(super) fn forgive(&mut self, bytes: u64) {
+        if let Some(at) = self.blocking() {
+            self.gates[at].limiter.give_back(bytes);
+            self.gates[at].limiter.count_overdue(bytes);
+        }
+        self.return_tickets();
+    }
+
+    /// Returns the limiter that the handler waits for: those before it have let the bytes pass, those after it were not
+    /// asked.
+    fn blocking(&self) -> Option<usize> {
+        self.gates.iter().rposition(|gate| gate.ticket.is_some())
     }
 
     pub(super) fn replace_held(&self, before: u64, after: u64) {

@@ -91,9 +91,7 @@ impl ReadSide {
             Err(due) if deadline > ctx.now() => return self.timer.set(due.min(deadline), ctx),
             Err(_) => {
                 // The rest of the debt is forgiven: it would grow with every pause that ends too early.
-                self.gates.return_tickets();
-                self.gates.give_back(pause.charged);
-                self.gates.count_overdue(pause.charged);
+                self.gates.forgive(pause.charged);
             }
         }
         self.timer.cancel(ctx);

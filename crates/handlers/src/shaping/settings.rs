@@ -28,13 +28,13 @@ pub(super) const DEFAULT_LONGEST_DELAY: Duration = Duration::from_secs(15);
 /// 2. Held messages are sent after they were flushed. [`Bytes`](bytes::Bytes) and file regions are sent in parts,
 ///    without copying; any other message is sent whole when a part of it is allowed, and the excess is a debt that later
 ///    messages pay. A write completes when its last part was written.
-/// 3. A message is held for the [longest delay](TrafficShapingBuilder::longest_delay) at most (15 seconds unless
-///    changed). Then it is sent, in addition to the rate: a delay beyond the patience of the peer is worth less than the
-///    rate. Messages are sent up to a sixteenth of that time early.
-/// 4. `close`, `disconnect` and `shutdown_output` wait until everything flushed was sent at the rate, so for the longest
-///    delay at most. Meanwhile the channel is open, reads nothing if it is to be closed, and refuses writes with the error of a
-///    closed channel. Messages that were not flushed fail, as on any close. To close at once, remove the handler first, or
-///    call [`Ctx::abort`](waterwheel_channel::Ctx::abort).
+/// 3. A flushed message is held for the [longest delay](TrafficShapingBuilder::longest_delay) at most (15 seconds unless
+///    changed). Then it is sent, in addition to the rate that held it; the other rates are charged. A message may be sent
+///    up to a sixteenth of that time early.
+/// 4. `close`, `disconnect` and `shutdown_output` wait until everything flushed was passed on at the rate, so for the
+///    longest delay at most, and go on as without the handler. Meanwhile the channel is open, reads nothing if it is to be
+///    closed, and refuses writes with the error of a closed channel. Messages that were not flushed fail, as on any close.
+///    To close at once, remove the handler first, or call [`Ctx::abort`](waterwheel_channel::Ctx::abort).
 /// 5. A handler that is removed passes everything on, in order, at once. When the channel dies (a reset, a failed write, the
 ///    end of the peer's data without half-closure) held messages fail with the cause of the close. A drain of the
 ///    loop waits for held messages, until its own deadline.

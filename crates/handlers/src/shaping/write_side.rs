@@ -48,18 +48,16 @@ impl WriteSide {
             self.gates.count(size, now);
             return ctx.write_with(msg, done.take());
         }
-        let before = self.queue.len();
         self.queue.push(ctx, msg, done.take());
-        if self.queue.len() > before {
-            self.delays.push(now);
-            self.publish_held();
-        }
+        self.publish_held();
     }
 
     pub(super) fn flush(&mut self, ctx: &Ctx<'_>) {
         // A flush after a close is for messages that have failed.
         if self.ends.is_empty() && !self.queue.is_empty() {
+            let before = self.queue.flushed();
             self.queue.flush();
+            self.delays.push(self.queue.flushed() - before, ctx.now());
             self.send_due(ctx);
         }
         ctx.flush();
@@ -125,7 +123,7 @@ impl WriteSide {
             }
             has_written = true;
             if is_overdue {
-                self.gates.count_overdue(size);
+                self.gates.pass_overdue(size, now);
                 self.send_front(ctx, size, now);
             } else if is_splittable && size > self.allowance {
                 self.send_part(ctx, size, now);

@@ -125,6 +125,23 @@ fn k08_readers_of_a_group_exceed_its_rate_by_their_first_reads_only() {
 }
 
 #[test]
+fn k08_a_message_that_its_own_limit_held_for_too_long_is_charged_to_the_group() {
+    let group = TrafficLimiter::new(SLOW);
+    let slow = shaping().channel_write(TrafficRate::per_second(10)).longest_delay(160 * MS);
+    let mut held = Shaped::new(slow.write_group(&group));
+    let mut other = Shaped::new(shaping().write_group(&group));
+    drop(held.write_outbound(numbered(20_020)));
+    pass_all(&mut [&mut held, &mut other], 160);
+    assert_eq!(held.sent_len(), 20_020);
+    assert_eq!((held.write_limiter().stats().overdue, group.stats().overdue), (20_000, 0));
+    drop(other.write_outbound(numbered(100)));
+    pass_all(&mut [&mut held, &mut other], 170);
+    assert_eq!(other.sent_len(), 0, "17,000 bytes of the group's rate were used");
+    pass_all(&mut [&mut held, &mut other], 4);
+    assert_eq!(other.sent_len(), 100);
+}
+
+#[test]
 fn k08_a_channel_held_by_its_own_limit_takes_no_turn_of_the_group() {
     let group = TrafficLimiter::new(SLOW);
     let stopped = TrafficRate::per_second(0);

@@ -229,6 +229,20 @@ fn k08_a_message_waits_for_the_longest_delay_at_most() {
 }
 
 #[test]
+fn k08_the_longest_delay_begins_with_the_flush() {
+    let mut channel = Shaped::new(shaping().channel_write(SLOW).longest_delay(160 * MS));
+    drop(channel.write_outbound(numbered(BURST)));
+    drop(channel.write(numbered(50_000)));
+    channel.pass(1000);
+    channel.flush();
+    assert_eq!(channel.sent_len(), BURST + BURST, "the rate holds for what was not flushed before");
+    channel.pass(159);
+    assert!(channel.channel().pending_bytes() > 25_000);
+    channel.pass(1);
+    assert_eq!(channel.channel().pending_bytes(), 0);
+}
+
+#[test]
 fn k08_one_timer_waits_for_a_channel_however_much_it_holds() {
     let mut channel = Shaped::new(shaping().channel_write(SLOW));
     for _ in 0..100 {
