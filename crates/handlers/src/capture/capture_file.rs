@@ -22,7 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use waterwheel_executor::engine::{report, run_as};
-use waterwheel_executor::{Error, EventExecutor, Fault, Nanos, Origin, PromiseFuture, UserCode};
+use waterwheel_executor::{
+    Error, ErrorKind, EventExecutor, Fault, Nanos, Origin, PromiseFuture, UserCode,
+};
 
 use super::builder::CaptureFileBuilder;
 use super::error::CaptureError;
@@ -274,15 +276,19 @@ impl CaptureShared {
 
     /// Ends the capture with an error, and reports it. Only the first error counts.
     fn fail(self: &Arc<Self>, error: CaptureError) {
+        // The text and the destructor of a writer's error may be user code: neither runs under the lock.
+        let (text, mut error) = (error.to_string(), Some(Error::new(error)));
         let mut state = self.lock();
-        if state.error.is_some() {
+        let is_first = state.error.is_none();
+        if is_first {
+            state.error = error.take();
+            state.end(self, CapturePhase::Failed);
+            state.queue.clear();
+        }
+        drop(state);
+        if !is_first {
             return;
         }
-        let text = error.to_string();
-        state.error = Some(Error::new(error));
-        state.end(self, CapturePhase::Failed);
-        state.queue.clear();
-        drop(state);
         self.report(format_args!("{text}; capture stops, channels are not affected"));
     }
 
@@ -307,9 +313,15 @@ impl CaptureShared {
         match self.executor.execute(task) {
             Ok(()) => future,
             Err(rejected) => {
-                let source = Error::from(rejected);
-                self.fail(CaptureError::Executor { name: self.name.clone(), source });
-                self.executor.failed(self.result().err().unwrap_or_else(|| Error::new("failed")))
+                let output = self.output().take();
+                if output.is_some() {
+                    let source = ErrorKind::Rejected(rejected.reason().clone()).into();
+                    self.fail(CaptureError::Executor { name: self.name.clone(), source });
+                }
+                let _ = run_as(UserCode::Destructor, writer(), || drop(output));
+                // There is no output any more, so the task only completes the promise.
+                rejected.into_task()();
+                future
             }
         }
     }

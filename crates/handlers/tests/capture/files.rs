@@ -174,6 +174,19 @@ fn k06_the_end_of_the_executor_ends_the_capture() {
 }
 
 #[test]
+fn k06_the_end_of_the_executor_after_a_close_is_no_failure() {
+    let reports = Log::new();
+    let executor = EventExecutor::builder().reporter(Arc::new(reports.clone())).build().unwrap();
+    let file = builder().executor(&executor).write_to(MemoryWriter::default()).unwrap();
+    drop(stream(&file, LOCAL, PEER));
+    let stats = file.close().join().unwrap();
+    executor.shutdown().join().unwrap();
+    assert_eq!(file.close().join().unwrap(), stats);
+    file.flush().join().unwrap();
+    assert_eq!((file.stats(), reports.take()), (stats, vec![]));
+}
+
+#[test]
 fn k06_a_file_that_cannot_be_created_or_written_is_an_error() {
     let error = CaptureFile::create("/nowhere/x.pcap").unwrap_err();
     let expected = "the capture file /nowhere/x.pcap cannot be created: ";
