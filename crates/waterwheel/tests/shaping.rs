@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
-    Bootstrap, Channel, Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg, ServerBootstrap,
+    Bootstrap, Channel, Completion, Ctx, EventLoopGroup, Events, Handler, HandlerResult, Msg,
+    ServerBootstrap,
 };
 use waterwheel::executor::{Clock, Error, Nanos};
 use waterwheel::handlers::{TrafficLimiter, TrafficRate, TrafficShaping};
@@ -58,7 +59,8 @@ impl Handler for Flood {
     }
 }
 
-/// Counts what all connections receive, with the times at which the count reached some numbers.
+/// Counts what all connections receive or, next to the transport, send; with the times at which the count reached some
+/// numbers.
 #[derive(Clone, Default)]
 struct Received(Arc<(Mutex<ReceivedState>, Condvar)>);
 
@@ -86,21 +88,17 @@ impl Received {
 
 impl Handler for Received {
     fn interest(&self) -> Events {
-        Events::READ | Events::ERROR
+        Events::READ | Events::ERROR | Events::WRITE
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        let (mut state, now) = (self.lock(), ctx.now());
-        state.bytes += msg.size_hint() as u64;
-        let bytes = state.bytes;
-        state.first.get_or_insert(now);
-        if bytes >= RATE / 2 {
-            state.begin.get_or_insert((bytes, now));
-        }
-        if bytes >= RATE / 2 + RATE && state.end.is_none() {
-            state.end = Some((bytes, now));
-            self.0.1.notify_one();
-        }
+        self.count(msg.size_hint() as u64, ctx.now());
+        Ok(())
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        self.count(msg.size_hint() as u64, ctx.now());
+        ctx.write_with(msg, done.take());
         Ok(())
     }
 
@@ -110,17 +108,37 @@ impl Handler for Received {
     }
 }
 
-/// Starts a server whose connections have the shaping handler, and one of the others; connects clients with the other.
+impl Received {
+    fn count(&self, size: u64, now: Nanos) {
+        let mut state = self.lock();
+        state.bytes += size;
+        let bytes = state.bytes;
+        state.first.get_or_insert(now);
+        if bytes >= RATE / 2 {
+            state.begin.get_or_insert((bytes, now));
+        }
+        if bytes >= RATE / 2 + RATE && state.end.is_none() {
+            state.end = Some((bytes, now));
+            self.0.1.notify_one();
+        }
+    }
+}
+
+/// Starts a server whose connections have the shaping handler, and connects clients. One of the two sides writes, the
+/// other counts. If it is the server that writes, `sent` counts as well, because the clock of a receiver may begin late.
 fn connect_all(
     shaping: &TrafficShaping,
-    server_floods: bool,
+    sent: Option<Received>,
     received: &Received,
 ) -> (EventLoopGroup, EventLoopGroup, Vec<Channel>) {
     let servers = EventLoopGroup::builder(Auto).name("shaped").threads(2).build().unwrap();
     let clients = EventLoopGroup::builder(Auto).name("clients").threads(1).build().unwrap();
-    let (shaping, counter) = (shaping.clone(), received.clone());
+    let (shaping, counter, server_floods) = (shaping.clone(), received.clone(), sent.is_some());
     let server = ServerBootstrap::new(&servers, Tcp)
         .child_initialiser(move |edit| {
+            if let Some(sent) = &sent {
+                edit.add_last("sent", sent.clone())?;
+            }
             edit.add_last("shaping", shaping.handler())?;
             match server_floods {
                 true => edit.add_last("flood", Flood)?,
@@ -168,9 +186,10 @@ fn end(groups: [EventLoopGroup; 2]) {
 fn k08_two_hundred_connections_together_receive_the_rate_of_their_group() {
     let group = TrafficLimiter::new(TrafficRate::per_second(RATE));
     let shaping = TrafficShaping::builder().write_group(&group).build().unwrap();
-    let received = Received::default();
-    let (servers, clients, channels) = connect_all(&shaping, true, &received);
-    assert_rate(&received, group.rate().unwrap().burst());
+    let (sent, received) = (Received::default(), Received::default());
+    let (servers, clients, channels) = connect_all(&shaping, Some(sent.clone()), &received);
+    assert_rate(&sent, group.rate().unwrap().burst());
+    assert!(received.wait().end.is_some(), "the bytes arrived");
     let stats = group.stats();
     assert!(stats.held > 0 && stats.overdue == 0, "{stats:?}");
     drop(channels);
@@ -182,7 +201,7 @@ fn k08_two_hundred_connections_together_are_read_at_the_rate_of_their_group() {
     let group = TrafficLimiter::new(TrafficRate::per_second(RATE));
     let shaping = TrafficShaping::builder().read_group(&group).build().unwrap();
     let received = Received::default();
-    let (servers, clients, channels) = connect_all(&shaping, false, &received);
+    let (servers, clients, channels) = connect_all(&shaping, None, &received);
     // Every connection may have had its first read, of 2 KiB, before the others were counted; and a read is up to 64 KiB.
     let first_reads = CONNECTIONS as u64 * 2048 + 2 * 65_536;
     assert_rate(&received, group.rate().unwrap().burst() + first_reads);
@@ -206,9 +225,8 @@ fn accept(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-/// Reads to the end. Returns the bytes and the seconds it took.
-fn read_to_end(mut stream: TcpStream) -> (Vec<u8>, f64) {
-    let start = Clock::Monotonic.now();
+/// Reads to the end. Returns the bytes and the seconds since `start`.
+fn read_to_end(mut stream: TcpStream, start: Nanos) -> (Vec<u8>, f64) {
     let mut bytes = Vec::new();
     stream.read_to_end(&mut bytes).unwrap();
     (bytes, Clock::Monotonic.now().since(start).as_secs_f64())
@@ -223,7 +241,7 @@ fn k08_shaped_proxy_forwards_each_direction_at_its_rate_and_loses_nothing() {
     let (proxy, target) = shaped_proxy(200_000, 1_000_000);
     let client = proxy.connect();
     let server = accept(&target);
-    let data = numbered(250_000);
+    let (data, start) = (numbered(250_000), Clock::Monotonic.now());
     let to_client = thread::spawn({
         let (data, mut server) = (data.clone(), server.try_clone().unwrap());
         move || {
@@ -238,8 +256,8 @@ fn k08_shaped_proxy_forwards_each_direction_at_its_rate_and_loses_nothing() {
             client.shutdown(Shutdown::Write).unwrap();
         }
     });
-    let at_client = thread::spawn(move || read_to_end(client));
-    let (bytes, seconds) = read_to_end(server);
+    let at_client = thread::spawn(move || read_to_end(client, start));
+    let (bytes, seconds) = read_to_end(server, start);
     // The burst is 4,000 bytes; a read may exceed the rate by up to 64 KiB, which the end of the data leaves unpaid.
     assert!(bytes == data && seconds >= 0.85, "{} bytes in {seconds} s", bytes.len());
     let (bytes, seconds) = at_client.join().unwrap();
@@ -251,15 +269,15 @@ fn k08_shaped_proxy_forwards_each_direction_at_its_rate_and_loses_nothing() {
 #[test]
 fn k08_shaped_proxy_limits_the_sum_of_its_connections() {
     let (proxy, target) = shaped_proxy(250_000, 300_000);
+    let start = Clock::Monotonic.now();
     let readers: Vec<_> = (0..4)
         .map(|_| {
             let client = proxy.connect();
             let mut server = accept(&target);
             thread::spawn(move || server.write_all(&numbered(100_000)).unwrap());
-            thread::spawn(move || read_to_end(client))
+            thread::spawn(move || read_to_end(client, start))
         })
         .collect();
-    let start = Clock::Monotonic.now();
     for reader in readers {
         assert!(reader.join().unwrap().0 == numbered(100_000));
     }
