@@ -113,6 +113,26 @@ fn c08_writes_on_the_loop_allocate_nothing() {
     assert_eq!(costs(&mut channel), 0);
 }
 
+#[test]
+fn c07_writes_with_completions_allocate_nothing_of_their_own() {
+    let mut channel = embedded(3);
+    let nothing = allocated(&mut channel, |channel| {
+        channel.with_pipeline(|_| ());
+        while channel.read_outbound_any().is_some() {}
+    });
+    let written = allocated(&mut channel, |channel| {
+        channel.with_pipeline(|pipeline| {
+            for _ in 0..3 {
+                // The box of a closure that captures nothing is no allocation.
+                let done = Completion::local(|result| assert!(result.is_ok()));
+                pipeline.write_and_flush_with(Bytes::from_static(b"hello"), done);
+            }
+        });
+        while channel.read_outbound_any().is_some() {}
+    });
+    assert_eq!(written, nothing);
+}
+
 /// Writes through its whole pipeline while it runs: the writes are deferred.
 struct Reentrant;
 

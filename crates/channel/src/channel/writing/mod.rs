@@ -455,20 +455,26 @@ impl ChannelCore {
         self.here.counters().add_bytes_written(written);
         self.remove_pending(bytes);
         if told {
-            let completions = self.outbound.borrow_mut().take_completions();
-            self.complete_all_later(completions);
+            self.complete_written_later();
         }
     }
 
-    fn complete_all_later(self: &Rc<Self>, completions: VecDeque<(Completion, Result<(), Error>)>) {
-        for (done, result) in completions {
-            if let Err(error) = &result
-                && done.is_none()
-            {
-                self.shared.report_refused_write(error); // No completion would show the failure.
-            }
-            self.complete_later(done, result);
+    fn complete_written_later(self: &Rc<Self>) {
+        // One by one, so that neither list is allocated anew.
+        loop {
+            let next = self.outbound.borrow_mut().next_completion();
+            let Some((done, result)) = next else { return };
+            self.complete_write_later(done, result);
         }
+    }
+
+    fn complete_write_later(self: &Rc<Self>, done: Completion, result: Result<(), Error>) {
+        if let Err(error) = &result
+            && done.is_none()
+        {
+            self.shared.report_refused_write(error); // No completion would show the failure.
+        }
+        self.complete_later(done, result);
     }
 
     /// Returns the time of the last write. Recorded from the first call on, because it costs reading the clock.
@@ -500,7 +506,9 @@ impl ChannelCore {
     fn fail_outbound(self: &Rc<Self>, outbound: Outbound, error: &Error) {
         let failed = outbound.fail(error);
         self.remove_pending(failed.bytes);
-        self.complete_all_later(failed.completions);
+        for (done, result) in failed.completions {
+            self.complete_write_later(done, result);
+        }
         self.drop_messages(failed.messages);
     }
 

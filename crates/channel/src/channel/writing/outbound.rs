@@ -18,6 +18,7 @@ use std::mem;
 use bytes::Bytes;
 use waterwheel_executor::Error;
 
+use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::writing::drop_queue::DropQueue;
 use crate::channel::writing::pending_writes::{
     CompletionResults, PendingWriteEntry, PendingWrites, WriteRun,
@@ -303,7 +304,7 @@ impl Outbound {
 
     #[inline(never)]
     fn flush_pending(&mut self) -> Option<CancelledWrites> {
-        let cancelled = self.pending_mut().has_awaited.then(|| self.take_cancelled());
+        let cancelled = self.pending_mut().begin_unflushed().then(|| self.take_cancelled());
         let pending = self.pending_mut();
         let unflushed = mem::take(&mut pending.unflushed_run);
         pending.flushed_run.add(unflushed);
@@ -410,9 +411,14 @@ impl Outbound {
         self.pending.as_ref().is_some_and(|pending| !pending.completions.is_empty())
     }
 
-    /// Returns the completions of messages that were removed since the last call.
-    pub(crate) fn take_completions(&mut self) -> CompletionResults {
-        self.pending.as_mut().map(|pending| mem::take(&mut pending.completions)).unwrap_or_default()
+    /// Takes the completion of the first removed message that has one which was not taken yet.
+    pub(crate) fn next_completion(&mut self) -> Option<(Completion, Result<(), Error>)> {
+        let completions = &mut self.pending.as_mut()?.completions;
+        let next = completions.pop_front();
+        if next.is_none() {
+            shrink_if_empty(completions);
+        }
+        next
     }
 
     /// Takes out the last chunk, if it was written. Called before anything is appended; the caller drops the

@@ -163,6 +163,18 @@ impl PendingWrites {
         }
     }
 
+    /// Marks the unflushed writes as begun: from now on they cannot be cancelled. Returns true if one was cancelled
+    /// before.
+    pub(super) fn begin_unflushed(&mut self) -> bool {
+        let mut has_cancelled = false;
+        if mem::take(&mut self.has_awaited) {
+            for entry in self.entries.range_mut(self.flushed..) {
+                has_cancelled |= !entry.done.begin();
+            }
+        }
+        has_cancelled
+    }
+
     /// Shrinks the queues after a burst.
     pub(super) fn shrink_if_empty(&mut self) {
         shrink_if_empty(&mut self.entries);

@@ -4,10 +4,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use waterwheel_channel::TimerId;
-use waterwheel_testkit::recorder::RecordedMethod;
+use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg, TimerId};
+use waterwheel_testkit::recorder::{Log, RecordedMethod};
 
-use crate::support::{error, started_fixture, text};
+use crate::support::{PipelineFixture, error, started_fixture, text};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -200,4 +200,58 @@ fn c05_rule_10_the_error_of_a_timer_goes_to_the_handlers_error_method() {
     });
     fixture.advance(MS);
     assert_eq!(fixture.log.take(), ["app on_timer 1", "app on_error no"]);
+}
+
+/// At the first event schedules a timer, then sends itself an event for each one it gets, until `left` is zero.
+struct LongBacklog {
+    left: u32,
+    /// True if the timer is cancelled before the last event.
+    cancels: bool,
+    timer: Option<TimerId>,
+    log: Log,
+}
+
+impl Handler for LongBacklog {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        let timer = *self.timer.get_or_insert_with(|| ctx.schedule(Duration::ZERO, 7));
+        if self.left == 1 && self.cancels {
+            self.log.push(format!("cancelled: {}", ctx.cancel(timer)));
+        }
+        if self.left > 0 {
+            self.left -= 1;
+            ctx.pipeline().fire_user_event(());
+        } else {
+            self.log.push("last event".to_owned());
+        }
+        Ok(())
+    }
+
+    fn on_timer(&mut self, _: &Ctx<'_>, tag: u32) -> HandlerResult {
+        self.log.push(format!("timer {tag}"));
+        Ok(())
+    }
+}
+
+/// Delivers more events than a channel does before tasks and timers of its loop get a turn.
+fn long_backlog(cancels: bool) -> PipelineFixture {
+    let mut fixture = started_fixture(|edit, log| {
+        let app = LongBacklog { left: 20_000, cancels, timer: None, log: log.clone() };
+        edit.add_last("app", app)?;
+        Ok(())
+    });
+    fixture.fire_user_event(());
+    fixture.advance(MS);
+    fixture
+}
+
+#[test]
+fn c03_a_timer_that_is_due_while_a_long_backlog_is_delivered_fires_after_it() {
+    let fixture = long_backlog(false);
+    assert_eq!(fixture.log.take(), ["last event", "timer 7"], "it is not lost, and fires once");
+}
+
+#[test]
+fn c03_a_timer_that_waits_for_a_long_backlog_can_be_cancelled() {
+    let fixture = long_backlog(true);
+    assert_eq!(fixture.log.take(), ["cancelled: true", "last event"]);
 }
