@@ -167,6 +167,10 @@ impl Model {
         }
     }
 
+    fn pick_open(&self, at: usize) -> Option<Arc<ModelHandle>> {
+        self.open.get(at % self.open.len().max(1)).cloned()
+    }
+
     fn index_of(&self, address: &AddressSpec) -> usize {
         self.names.iter().position(|name| **name == *address).unwrap()
     }
@@ -190,7 +194,9 @@ impl Model {
             }
             PoolEvent::Connected(at) => self.connected(at, &mut actions),
             PoolEvent::ConnectFailed(at) => {
-                if let Some(id) = self.connecting.keys().nth(at).copied() {
+                if let Some(id) =
+                    self.connecting.keys().nth(at % self.connecting.len().max(1)).copied()
+                {
                     self.connecting.remove(&id);
                     self.core.failed(id, now, &mut actions);
                 }
@@ -238,34 +244,34 @@ impl Model {
                 }
             }
             PoolEvent::Lost(at) => {
-                if let Some(handle) = self.open.get(at).cloned() {
+                if let Some(handle) = self.pick_open(at) {
                     self.closing.retain(|closing| !Arc::ptr_eq(closing, &handle));
                     self.closed(&handle, &mut actions);
                 }
             }
             PoolEvent::Unusable(at) => {
-                if let Some(handle) = self.open.get(at) {
+                if let Some(handle) = self.pick_open(at) {
                     handle.is_usable.store(false, Ordering::Relaxed);
                 }
             }
             PoolEvent::ReadWhileIdle(at) => {
-                if let Some(handle) = self.open.get(at).cloned() {
+                if let Some(handle) = self.pick_open(at) {
                     let was_idle = handle.is_idle.load(Ordering::Relaxed);
                     assert_eq!(self.core.read_while_idle(handle.id, &mut actions), was_idle);
                 }
             }
             PoolEvent::AgeLimit(at) => {
-                if let Some(handle) = self.open.get(at).cloned() {
+                if let Some(handle) = self.pick_open(at) {
                     self.core.retire(handle.id, CloseReason::AgeLimit, &mut actions);
                 }
             }
             PoolEvent::IdleLimit(at) => {
-                if let Some(handle) = self.open.get(at).cloned() {
+                if let Some(handle) = self.pick_open(at) {
                     self.core.expire_idle(handle.id, now, &mut actions);
                 }
             }
             PoolEvent::CheckIdle(at) => {
-                if let Some(handle) = self.open.get(at).cloned() {
+                if let Some(handle) = self.pick_open(at) {
                     let interval = Duration::from_secs(1);
                     self.core.check_idle(handle.id, interval, now, &mut actions);
                 }
@@ -328,6 +334,7 @@ impl Model {
 
     /// Takes a waiting acquire out of the model.
     fn pick_waiter(&mut self, at: usize) -> Option<ModelWaiter> {
+        let at = at % self.waiting.iter().map(BTreeSet::len).sum::<usize>().max(1);
         let all = self.waiting.iter().enumerate();
         let mut all = all.flat_map(|(address, tickets)| tickets.iter().map(move |t| (address, *t)));
         let (address, ticket) = all.nth(at)?;
@@ -336,7 +343,8 @@ impl Model {
     }
 
     fn connected(&mut self, at: usize, actions: &mut PoolActions<Arc<ModelHandle>, ModelWaiter>) {
-        let Some((&id, &address)) = self.connecting.iter().nth(at) else { return };
+        let place = at % self.connecting.len().max(1);
+        let Some((&id, &address)) = self.connecting.iter().nth(place) else { return };
         self.connecting.remove(&id);
         let (is_idle, is_usable) = (AtomicBool::new(false), AtomicBool::new(true));
         let handle = Arc::new(ModelHandle { id, address, is_idle, is_usable });
@@ -477,7 +485,7 @@ impl Model {
 }
 
 fn take_at(list: &mut Vec<Arc<ModelHandle>>, at: usize) -> Option<Arc<ModelHandle>> {
-    (at < list.len()).then(|| list.remove(at))
+    (!list.is_empty()).then(|| list.remove(at % list.len()))
 }
 
 proptest! {
