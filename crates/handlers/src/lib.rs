@@ -127,3 +127,5 @@ pub use crate::timeout::{
     FirstMessageDeadline, InvalidTimeout, ReadTimeout, TimeoutError, WriteTimeout,
 };
 pub use crate::wire_log::{DEFAULT_SHOWN_BYTES, DEFAULT_WIRE_TARGET, WireLog, WireLogBuilder};
+/// A level of [`WireLog`]s: that of `tracing`, so that a program without that dependency can name one.
+pub use tracing::Level;

@@ -129,3 +129,9 @@ pub enum InvalidPool {
         setting: &'static str,
     },
 }
+
+impl From<InvalidPool> for Error {
+    fn from(error: InvalidPool) -> Self {
+        Error::new(error)
+    }
+}

@@ -24,6 +24,7 @@
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |
 //! | programs to read | [`examples`] |
 //! | a protocol of your own | [`codecs`] |
+//! | which stock handler, and where it stands | [`stock_handlers`] |
 //! | the counterpart of a Netty class | [`coming_from_netty`] |
 #![forbid(unsafe_code)]
 
@@ -43,3 +44,6 @@ pub mod coming_from_netty {}
 
 #[doc = include_str!("../../../docs/CODECS.md")]
 pub mod codecs {}
+
+#[doc = include_str!("../../../docs/HANDLERS.md")]
+pub mod stock_handlers {}

@@ -149,6 +149,12 @@ pub enum InvalidNetwork {
     },
 }
 
+impl From<InvalidNetwork> for waterwheel_executor::Error {
+    fn from(error: InvalidNetwork) -> Self {
+        waterwheel_executor::Error::new(error)
+    }
+}
+
 impl FromStr for Network {
     type Err = InvalidNetwork;
 

@@ -59,6 +59,12 @@ pub enum InvalidOption {
     Backlog,
 }
 
+impl From<InvalidOption> for waterwheel_executor::Error {
+    fn from(error: InvalidOption) -> Self {
+        waterwheel_executor::Error::new(error)
+    }
+}
+
 impl WaterMarks {
     /// Creates water marks: the channel stops being writable when more than `high` bytes are pending, and is
     /// writable again when fewer than `low` are.

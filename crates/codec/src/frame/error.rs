@@ -95,3 +95,9 @@ pub enum InvalidFrames {
     #[error("fixed length: the length of a frame must not be zero")]
     NoLength,
 }
+
+impl From<InvalidFrames> for waterwheel_executor::Error {
+    fn from(error: InvalidFrames) -> Self {
+        waterwheel_executor::Error::new(error)
+    }
+}

@@ -261,3 +261,9 @@ pub enum InvalidLengthField {
         offset: usize,
     },
 }
+
+impl From<InvalidLengthField> for waterwheel_executor::Error {
+    fn from(error: InvalidLengthField) -> Self {
+        waterwheel_executor::Error::new(error)
+    }
+}

@@ -56,3 +56,9 @@ pub enum InvalidGuard {
         burst: u32,
     },
 }
+
+impl From<InvalidGuard> for waterwheel_executor::Error {
+    fn from(error: InvalidGuard) -> Self {
+        waterwheel_executor::Error::new(error)
+    }
+}
