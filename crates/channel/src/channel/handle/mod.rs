@@ -182,7 +182,8 @@ impl Channel {
     /// channel is open, and if the close was requested.
     #[must_use]
     pub fn close_cause(&self) -> Option<Error> {
-        self.shared.close_cause()
+        // A handler may hold back a close that has a cause already.
+        if self.is_open() { None } else { self.shared.close_cause() }
     }
 
     // Attributes.

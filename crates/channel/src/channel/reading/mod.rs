@@ -413,6 +413,9 @@ impl ChannelCore {
     /// Returns since when the transport has been reading. Recorded from the first call on, because it costs reading the
     /// clock.
     pub(crate) fn reading_since(&self) -> Option<Nanos> {
+        if !self.lifecycle.get().is_open() {
+            return None; // The transport is closed without being told to stop reading.
+        }
         let reads = self.read_state.is_on.get()
             && self.read_state.pause_reasons.get() == PauseReasons::NONE;
         let mut cold = self.cold.get_or_create();

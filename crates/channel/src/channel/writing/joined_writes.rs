@@ -211,7 +211,12 @@ impl ChannelCore {
         if self.outbound.borrow().has_messages() {
             self.flush_awaited();
         }
-        self.mark_deferred(DeferredWork::FLUSH);
+        // Joined messages are below the high water mark, but bytes that handlers hold may have come after them.
+        if self.pending() > self.options().water_marks.high() {
+            self.write_out();
+        } else {
+            self.mark_deferred(DeferredWork::FLUSH);
+        }
     }
 }
 

@@ -11,9 +11,11 @@
 use std::cell::Cell;
 use std::fmt;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::channel::core::{ChannelCore, DeferredWork};
+use crate::channel::handle::shared_state::ChannelShared;
 use crate::pipeline::dispatch::event::WritabilityChanged;
 use crate::pipeline::slots::slot_list::HEAD;
 
@@ -241,12 +243,15 @@ impl fmt::Debug for Unwritable {
 #[derive(Default)]
 pub struct HeldBytes {
     core: Weak<ChannelCore>,
+    /// The state that handles of the channel read, which may outlive the channel.
+    shared: Option<Arc<ChannelShared>>,
     bytes: usize,
 }
 
 impl HeldBytes {
     pub(crate) fn new(core: &Rc<ChannelCore>, bytes: usize) -> Self {
-        let mut held = Self { core: Rc::downgrade(core), bytes: 0 };
+        let (core, shared) = (Rc::downgrade(core), Some(core.shared.clone()));
+        let mut held = Self { core, shared, bytes: 0 };
         held.set(bytes);
         held
     }
@@ -261,11 +266,13 @@ impl HeldBytes {
     /// the channel has returned.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes);
-        let Some(core) = self.core.upgrade() else { return };
-        if bytes > before {
-            core.add_pending(bytes - before);
-        } else {
-            core.remove_pending(before - bytes);
+        match (self.core.upgrade(), &self.shared) {
+            (Some(core), _) if bytes > before => core.add_pending(bytes - before),
+            (Some(core), _) => core.remove_pending(before - bytes),
+            (None, Some(shared)) => shared.set_pending(
+                shared.pending.load(Ordering::Relaxed).saturating_sub(before).saturating_add(bytes),
+            ),
+            (None, None) => {}
         }
     }
 

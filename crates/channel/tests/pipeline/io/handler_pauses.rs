@@ -158,3 +158,17 @@ fn c09_a_pause_that_outlives_its_channel_has_no_effect() {
     pauses.end_one(&mut channel);
     channel.run();
 }
+
+#[test]
+fn c09_a_pause_may_end_before_its_channel_is_registered() {
+    struct Brief;
+    impl Handler for Brief {
+        fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            drop(ctx.pause_reads());
+            Ok(())
+        }
+    }
+    let mut channel = Embedded::new(|edit| Ok(edit.add_last("brief", Brief).map(drop)?)).unwrap();
+    channel.write_inbound(7_u32);
+    assert_eq!(channel.read_inbound::<u32>(), Some(7));
+}

@@ -206,6 +206,40 @@ fn k09_held_bytes_are_pending_bytes() {
 }
 
 #[test]
+fn k09_held_bytes_that_outlive_their_channel_end_their_count() {
+    let mut fixture = holder_fixture(small_marks());
+    let kept = Rc::new(RefCell::new(None));
+    let into = kept.clone();
+    let hold = OnAdded(Some(Box::new(move |ctx| {
+        *into.borrow_mut() = Some(ctx.count_held_bytes(5));
+    })));
+    fixture.with_pipeline(|pipeline| pipeline.edit(|edit| edit.add_last("other", hold)));
+    fixture.close();
+    fixture.run();
+    assert_eq!(fixture.channel().pending_bytes(), 5);
+    drop(kept.take());
+    assert_eq!(fixture.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn k09_the_end_of_a_declaration_is_announced_wherever_it_is_dropped() {
+    let mut fixture = holder_fixture(small_marks());
+    let kept = Rc::new(RefCell::new(None));
+    let into = kept.clone();
+    let declare = OnAdded(Some(Box::new(move |ctx| {
+        *into.borrow_mut() = Some(ctx.declare_unwritable());
+    })));
+    fixture.with_pipeline(|pipeline| pipeline.edit(|edit| edit.add_last("other", declare)));
+    fixture.run();
+    fixture.on_loop(|_| {
+        let here = waterwheel_channel::LocalLoop::current().expect("on the loop");
+        drop(here.spawn_local(async move { drop(kept.take()) }));
+    });
+    fixture.run();
+    assert_eq!(announced(&fixture), ["writable: false", "writable: true"]);
+}
+
+#[test]
 fn k09_queued_writes_are_pending_and_pass_on_without_an_announcement_in_between() {
     let mut fixture = holder_fixture(small_marks());
     let (first, second) = (fixture.write(bytes(11)), fixture.write(bytes(12)));

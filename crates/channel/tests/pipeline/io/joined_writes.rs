@@ -259,6 +259,22 @@ fn k05_encoded_messages_count_for_the_water_marks() {
 }
 
 #[test]
+fn k05_a_flush_above_the_high_mark_writes_joined_messages_at_once() {
+    let water_marks = WaterMarks::new(10, 20).unwrap();
+    let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+    let mut fixture = app_fixture(Embedded::builder().stream().options(options));
+    run(&mut fixture, |ctx| {
+        encode(ctx, "abc");
+        let held = ctx.count_held_bytes(21);
+        ctx.flush();
+        assert_eq!(ctx.channel().pending_bytes(), 21);
+        drop(held);
+    });
+    assert_eq!(fixture.sent(), ["abc"]);
+    assert!(fixture.errors().is_empty() && fixture.channel().is_open());
+}
+
+#[test]
 fn k05_a_peer_that_does_not_read_gets_everything_later_in_order() {
     let mut fixture = stream();
     fixture.set_room(3);

@@ -1,6 +1,6 @@
 //! Since when a channel has been reading, for handlers that query it.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn k07_a_pause_while_the_channel_is_unwritable_is_no_reading() {
 }
 
 #[test]
-fn k07_a_deregistered_or_closed_channel_does_not_read() {
+fn k07_a_deregistered_channel_and_one_whose_input_is_over_do_not_read() {
     let mut probe = probe(ChannelOptions::default());
     assert_eq!(probe.seconds(), Some(0));
     probe.fixture.on_loop(|channel| drop(channel.deregister()));
@@ -121,4 +121,19 @@ fn k07_a_deregistered_or_closed_channel_does_not_read() {
     assert_eq!(probe.seconds(), Some(1));
     probe.fixture.on_loop(|channel| drop(channel.shutdown_input()));
     assert_eq!(probe.seconds(), None, "the input is over");
+}
+
+#[test]
+fn k07_a_channel_does_not_read_while_it_is_being_closed() {
+    let answers: Rc<RefCell<Vec<Option<Nanos>>>> = Rc::default();
+    let tells = answers.clone();
+    let mut probe = probe_with(ChannelOptions::default(), move |recorder| {
+        recorder.at(RecordedMethod::Inactive, move |ctx| {
+            tells.borrow_mut().push(ctx.reading_since());
+            Ok(())
+        })
+    });
+    assert_eq!(probe.seconds(), Some(0));
+    probe.fixture.close();
+    assert_eq!(*answers.borrow(), [None]);
 }

@@ -171,6 +171,24 @@ fn k11_a_channel_returns_the_cause_of_its_close() {
     assert!(!fixture.channel().is_open() && fixture.channel().close_cause().is_none(), "requested");
 }
 
+#[test]
+fn k11_a_cause_is_returned_only_once_the_channel_is_closed() {
+    let mut fixture = fixture_with(Embedded::builder().stream(), |edit, log| {
+        edit.add_last("holds", log.recorder().holds(RecordedMethod::Close))?;
+        let closes = log.recorder().at(RecordedMethod::UserEvent, |ctx| {
+            ctx.close_because(error("a good reason"));
+            Ok(())
+        });
+        edit.add_last("closes", closes)?;
+        Ok(())
+    });
+    fixture.fire_user_event(text("close"));
+    assert!(fixture.channel().is_open() && fixture.channel().close_cause().is_none(), "held back");
+    fixture.with_pipeline(|pipeline| pipeline.remove("holds"));
+    fixture.close();
+    assert_eq!(fixture.channel().close_cause().unwrap().to_string(), "a good reason");
+}
+
 /// Keeps the completion of each write, and counts cancelled ones.
 struct Keeps(Vec<Completion>, Arc<AtomicUsize>);
 

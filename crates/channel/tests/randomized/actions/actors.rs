@@ -1,7 +1,9 @@
 //! Handlers, messages and completions that perform random actions whenever they run.
 
+use bytes::Bytes;
 use waterwheel_channel::{
-    Completion, Ctx, Handler, HandlerResult, Message, Msg, RemoteCtx, RemoteHandler,
+    Completion, Ctx, Handler, HandlerResult, Message, Msg, PendingWriteQueue, RemoteCtx,
+    RemoteHandler, WatchedCompletion,
 };
 use waterwheel_executor::Error;
 
@@ -36,13 +38,40 @@ impl Message for ActingMessage {
 
 impl Drop for ActingMessage {
     fn drop(&mut self) {
-        let Some(run_state) = run_state() else { return };
-        run_state.counts.messages.down();
-        if run_state.random.one_in(20) {
-            act_with_handle();
-        }
-        run_state.may_panic(400, "a message is dropped");
+        on_message_dropped();
     }
+}
+
+/// The owner of bytes, which acts when it is dropped.
+struct ActingOwner(Vec<u8>);
+
+impl AsRef<[u8]> for ActingOwner {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for ActingOwner {
+    fn drop(&mut self) {
+        on_message_dropped();
+    }
+}
+
+/// Returns bytes whose owner acts when it is dropped. Some are too many for a transport at once.
+pub(crate) fn acting_bytes() -> Bytes {
+    let run_state = run_state().expect("a run is under way");
+    run_state.counts.messages.up();
+    let size = run_state.random.pick(&[0, 1, 100, 20_000, 70_000]);
+    Bytes::from_owner(ActingOwner(vec![b'o'; size]))
+}
+
+fn on_message_dropped() {
+    let Some(run_state) = run_state() else { return };
+    run_state.counts.messages.down();
+    if run_state.random.one_in(20) {
+        act_with_handle();
+    }
+    run_state.may_panic(400, "a message is dropped");
 }
 
 /// Returns a completion that acts when it is completed.
@@ -66,13 +95,35 @@ fn on_completed() {
     run_state.may_panic(100, "a completion is told");
 }
 
-/// A handler that passes everything on, and acts before, after, and when it is dropped.
-pub(crate) struct ActingHandler(());
+/// A handler that passes everything on, some writes later, and acts before, after, and when it is dropped.
+pub(crate) struct ActingHandler {
+    held: PendingWriteQueue,
+    watch: WatchedCompletion,
+}
 
 impl ActingHandler {
     pub(crate) fn new() -> Self {
         count(|counts| &counts.handlers);
-        Self(())
+        Self { held: PendingWriteQueue::default(), watch: WatchedCompletion::new() }
+    }
+
+    /// Does something with the writes that are held back.
+    fn use_held(&mut self, ctx: &Ctx<'_>) {
+        let Some(run_state) = run_state() else { return self.held.write_all(ctx) };
+        match run_state.random.below(8) {
+            0 => drop(self.held.write_next(ctx)),
+            1 => drop(self.held.write_part(ctx, run_state.random.pick(&[0, 1, 99, 30_000]))),
+            2 => self.held.write_flushed(ctx),
+            3 => self.held.write_all(ctx),
+            4 => self.held.fail_all(ctx, &Error::new("an action")),
+            5 => {
+                if let Some((msg, done)) = self.held.pop() {
+                    ctx.write_with(msg, done);
+                }
+            }
+            6 => self.watch.fail(Error::new("an action")),
+            _ => {}
+        }
     }
 }
 
@@ -123,6 +174,9 @@ impl Handler for ActingHandler {
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         act(ctx);
+        if run_state().is_none_or(|run_state| !run_state.random.one_in(3)) {
+            self.held.write_all(ctx); // Otherwise the writes fail.
+        }
     }
 
     fn on_registered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -162,7 +216,7 @@ impl Handler for ActingHandler {
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
-        act_around(ctx, |_| ())
+        act_around(ctx, |ctx| self.use_held(ctx))
     }
 
     fn disconnect(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
@@ -182,11 +236,20 @@ impl Handler for ActingHandler {
     }
 
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-        act_around(ctx, |ctx| ctx.write_with(msg, done.take()))
+        let choice = run_state().map_or(0, |run_state| run_state.random.below(6));
+        act_around(ctx, |ctx| match choice {
+            1 => self.held.push(ctx, msg, done.take()),
+            2 => ctx.write_with(msg, self.watch.wrap(done.take())),
+            _ => ctx.write_with(msg, done.take()),
+        })
     }
 
     fn flush(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        act_around(ctx, |ctx| ctx.flush())
+        self.held.flush();
+        act_around(ctx, |ctx| {
+            self.use_held(ctx);
+            ctx.flush();
+        })
     }
 }
 

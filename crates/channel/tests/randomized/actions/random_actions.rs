@@ -2,10 +2,14 @@
 
 use std::time::Duration;
 
-use waterwheel_channel::{Ctx, Edit, Offloaded, Pipeline, PipelineError, local};
+use bytes::{BufMut, BytesMut};
+use waterwheel_channel::{Ctx, Edit, HandlerResult, Offloaded, Pipeline, PipelineError, local};
 use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::connected_pair;
 
-use super::actors::{ActingHandler, ActingMessage, FailingRemoteHandler, completion, listener};
+use super::actors::{
+    ActingHandler, ActingMessage, FailingRemoteHandler, acting_bytes, completion, listener,
+};
 use super::shared_state::{RunState, run_state};
 
 /// Maximum number of channels in a run.
@@ -26,6 +30,12 @@ enum ContextAction {
     Write,
     WriteWhileWritable,
     WriteAndFlush,
+    WriteBytes,
+    WriteEncoded,
+    WriteEncodedAndBeTold,
+    HoldBytes,
+    DeclareUnwritable,
+    PauseReads,
     Flush,
     FlushNow,
     FireRead,
@@ -33,6 +43,8 @@ enum ContextAction {
     FireError,
     Read,
     Close,
+    CloseBecause,
+    Abort,
     Deregister,
     Schedule,
     ScheduleAndCancel,
@@ -43,7 +55,7 @@ enum ContextAction {
 }
 
 impl ContextAction {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 32] = [
         Self::AddTwo,
         Self::RemoveOne,
         Self::RemoveItself,
@@ -52,6 +64,14 @@ impl ContextAction {
         Self::Write,
         Self::WriteWhileWritable,
         Self::WriteAndFlush,
+        Self::WriteBytes,
+        Self::WriteEncoded,
+        Self::WriteEncoded,
+        Self::WriteEncoded,
+        Self::WriteEncodedAndBeTold,
+        Self::HoldBytes,
+        Self::DeclareUnwritable,
+        Self::PauseReads,
         Self::Flush,
         Self::FlushNow,
         Self::FireRead,
@@ -59,6 +79,8 @@ impl ContextAction {
         Self::FireError,
         Self::Read,
         Self::Close,
+        Self::CloseBecause,
+        Self::Abort,
         Self::Deregister,
         Self::Schedule,
         Self::ScheduleAndCancel,
@@ -89,11 +111,12 @@ enum HandleAction {
     RunKeptContext,
     Listen,
     Spawn,
+    DropGuard,
 }
 
 impl HandleAction {
     /// Registering is twice as likely as deregistering: a deregistered channel does little.
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 21] = [
         Self::Write,
         Self::WriteAndFlush,
         Self::Send,
@@ -112,6 +135,9 @@ impl HandleAction {
         Self::RunKeptContext,
         Self::Listen,
         Self::Spawn,
+        Self::DropGuard,
+        Self::DropGuard,
+        Self::DropGuard,
     ];
 }
 
@@ -138,6 +164,23 @@ pub(crate) fn act_with_context(ctx: &Ctx<'_>) {
             }
         }
         ContextAction::WriteAndFlush => ctx.write_and_flush(ActingMessage::new()),
+        ContextAction::WriteBytes => ctx.write(acting_bytes()),
+        ContextAction::WriteEncoded => {
+            drop(ctx.write_encoded(|dst| encode(ctx, &run_state, dst)));
+        }
+        ContextAction::WriteEncodedAndBeTold => {
+            drop(ctx.write_encoded_with(&mut completion(), |dst| encode(ctx, &run_state, dst)));
+        }
+        ContextAction::HoldBytes => {
+            let bytes = run_state.random.pick(&[0, 1, 100, 70_000]);
+            run_state.guards.borrow_mut().push(Box::new(ctx.count_held_bytes(bytes)));
+        }
+        ContextAction::DeclareUnwritable => {
+            run_state.guards.borrow_mut().push(Box::new(ctx.declare_unwritable()));
+        }
+        ContextAction::PauseReads => {
+            run_state.guards.borrow_mut().push(Box::new(ctx.pause_reads()));
+        }
         ContextAction::Flush => ctx.flush(),
         ContextAction::FlushNow => ctx.flush_now(),
         ContextAction::FireRead => ctx.fire_read(ActingMessage::new()),
@@ -145,7 +188,11 @@ pub(crate) fn act_with_context(ctx: &Ctx<'_>) {
         ContextAction::FireError => ctx.fire_error(Error::new("an action")),
         ContextAction::Read => ctx.read(),
         ContextAction::Close if run_state.random.one_in(6) => ctx.close_with(completion()),
-        ContextAction::Close => {}
+        ContextAction::CloseBecause if run_state.random.one_in(8) => {
+            ctx.close_because(Error::new("an action"));
+        }
+        ContextAction::Abort if run_state.random.one_in(10) => ctx.abort(Error::new("an action")),
+        ContextAction::Close | ContextAction::CloseBecause | ContextAction::Abort => {}
         ContextAction::Deregister => ctx.deregister_with(completion()),
         ContextAction::Schedule => {
             ctx.schedule(Duration::from_micros(run_state.random.below(500)), 1);
@@ -219,12 +266,28 @@ pub(crate) fn act_with_handle() {
             }
         }
         HandleAction::Spawn => drop(run_state.here.spawn_local(async { act_with_handle() })),
+        HandleAction::DropGuard => drop(run_state.take_any_guard()),
     }
 }
 
-/// Registers a pair of connected channels, whose handlers act during the registration too.
+/// Encodes a message, acts meanwhile, and sometimes fails or panics.
+fn encode(ctx: &Ctx<'_>, run_state: &RunState, dst: &mut BytesMut) -> HandlerResult {
+    dst.put_bytes(b'e', run_state.random.pick(&[0, 1, 20, 640]));
+    if run_state.random.one_in(4) {
+        act_with_context(ctx);
+    }
+    run_state.may_panic(60, "a message is encoded");
+    if run_state.fails(20) {
+        return Err(Error::new("an encoder fails"));
+    }
+    // Messages up to 640 bytes are joined, in a buffer of 4 KiB.
+    dst.put_bytes(b'f', run_state.random.pick(&[0, 0, 0, 1, 3_000, 5_000]));
+    Ok(())
+}
+
+/// Registers a pair of connected channels, of messages or of bytes, whose handlers act during the registration too.
 pub(crate) fn new_pair(run_state: &RunState) {
-    let (one, other) = local::pair();
+    let (one, other) = if run_state.random.one_in(2) { local::pair() } else { connected_pair() };
     for end in [one, other] {
         let registered = run_state.here.register_with(end, |edit: &mut Edit<'_>| {
             edit.add_last("h0", ActingHandler::new())?;

@@ -4,6 +4,7 @@
 //! seed determines a run. Messages and offloaded handlers must be `Send`, so they find the state in a
 //! thread-local.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::panic;
 use std::rc::Rc;
@@ -38,6 +39,8 @@ pub(crate) struct RunState {
     pub(crate) channels: RefCell<Vec<Channel>>,
     pub(crate) contexts: RefCell<Vec<LocalCtx>>,
     pub(crate) futures: RefCell<Vec<ChannelFuture>>,
+    /// Held bytes, read pauses and declarations of channels.
+    pub(crate) guards: RefCell<Vec<Box<dyn Any>>>,
     pub(crate) counts: LiveCounts,
     panics: Cell<bool>,
     actions_left: Cell<u32>,
@@ -85,6 +88,7 @@ impl RunState {
             channels: RefCell::default(),
             contexts: RefCell::default(),
             futures: RefCell::default(),
+            guards: RefCell::default(),
             counts: LiveCounts::default(),
             panics: Cell::new(panics),
             actions_left: Cell::new(MAX_ACTIONS),
@@ -142,6 +146,12 @@ impl RunState {
         let mut futures = self.futures.borrow_mut();
         let count = futures.len() as u64;
         (count > 0).then(|| futures.swap_remove(self.random.below(count) as usize))
+    }
+
+    pub(crate) fn take_any_guard(&self) -> Option<Box<dyn Any>> {
+        let mut guards = self.guards.borrow_mut();
+        let count = guards.len() as u64;
+        (count > 0).then(|| guards.swap_remove(self.random.below(count) as usize))
     }
 
     /// Keeps a future until the end of the run; some are cancelled before.

@@ -24,6 +24,9 @@ impl Event {
             Interest::Everything => true,
             Interest::Inbound => self.is_inbound(),
             Interest::Outbound => !self.is_inbound(),
+            Interest::Reads => matches!(self, Event::Read(_)),
+            Interest::Writes => matches!(self, Event::Write(_)),
+            Interest::Flushes => self == Event::Flush,
         }
     }
 }
@@ -48,6 +51,7 @@ pub(crate) trait HandlerPosition {
 pub(crate) struct ScriptedHandler {
     pub(crate) id: u32,
     pub(crate) interest: Interest,
+    pub(crate) holds: bool,
     keeps: bool,
     kept: Option<u32>,
     script: VecDeque<Reaction>,
@@ -56,7 +60,9 @@ pub(crate) struct ScriptedHandler {
 impl ScriptedHandler {
     pub(crate) fn new(id: u32, spec: &HandlerSpec) -> Self {
         let script = spec.script.iter().cloned().collect();
-        Self { id, interest: spec.interest, keeps: spec.keeps, kept: None, script }
+        let holds =
+            spec.holds && matches!(spec.interest, Interest::Everything | Interest::Outbound);
+        Self { id, interest: spec.interest, holds, keeps: spec.keeps, kept: None, script }
     }
 
     /// Returns the event to pass on and the reaction for this call.

@@ -48,6 +48,8 @@ pub(crate) struct Model<'a> {
 #[derive(Debug)]
 struct Handler {
     actor: ScriptedHandler,
+    /// Writes that the handler holds back.
+    held: VecDeque<u32>,
     runs: bool,
     removed: bool,
     /// True if the handler was removed while events waited: later events queue after them.
@@ -90,7 +92,12 @@ impl<'a> Model<'a> {
             written: 0,
             fired: 0,
         };
-        let sink = HandlerSpec { interest: Interest::Inbound, keeps: false, script: Vec::new() };
+        let sink = HandlerSpec {
+            interest: Interest::Inbound,
+            keeps: false,
+            holds: false,
+            script: Vec::new(),
+        };
         let mut start = vec![model.make(&sink)];
         for spec in &program.start {
             start.extend(model.make_from(*spec));
@@ -128,6 +135,7 @@ impl<'a> Model<'a> {
         let id = self.handlers.len() as u32;
         self.handlers.push(Handler {
             actor: ScriptedHandler::new(id, spec),
+            held: VecDeque::new(),
             runs: false,
             removed: false,
             keeps_place: false,
@@ -249,6 +257,7 @@ impl<'a> Model<'a> {
             }
             told = true;
             self.log.push(LogEntry::Removed(id));
+            self.write_held(id);
             if let Some(number) = self.at(id).actor.take_kept() {
                 self.deliver_from(Origin::At(id), Event::Read(number));
             }
@@ -262,6 +271,12 @@ impl<'a> Model<'a> {
     fn take_waiting(&mut self, id: u32) -> Option<(Event, bool)> {
         self.begin(id);
         self.at(id).older.pop_front()
+    }
+
+    fn write_held(&mut self, id: u32) {
+        while let Some(number) = self.at(id).held.pop_front() {
+            self.deliver_from(Origin::At(id), Event::Write(number));
+        }
     }
 
     fn write(&mut self, from: Origin) {
@@ -320,6 +335,14 @@ struct RunningHandler<'m, 'a> {
 
 impl HandlerPosition for RunningHandler<'_, '_> {
     fn pass_on(&mut self, event: Event) {
+        let holds = self.model.at(self.id).actor.holds;
+        match event {
+            Event::Write(number) if holds => {
+                return self.model.at(self.id).held.push_back(number);
+            }
+            Event::Flush => self.model.write_held(self.id),
+            _ => {}
+        }
         self.model.deliver_from(Origin::At(self.id), event);
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct HandlerSpec {
     /// Keeps the last inbound number until the next one arrives or the handler is removed, as a decoder keeps
     /// half a frame.
     pub(crate) keeps: bool,
+    /// Holds writes back until a flush arrives or the handler is removed, if both concern it.
+    pub(crate) holds: bool,
     pub(crate) script: Vec<Reaction>,
 }
 
@@ -35,6 +37,9 @@ pub(crate) enum Interest {
     Everything,
     Inbound,
     Outbound,
+    Reads,
+    Writes,
+    Flushes,
 }
 
 /// The actions of a handler in one call.
@@ -113,9 +118,13 @@ fn spec() -> impl Strategy<Value = HandlerSpec> {
         3 => Just(Interest::Everything),
         1 => Just(Interest::Inbound),
         1 => Just(Interest::Outbound),
+        1 => Just(Interest::Reads),
+        1 => Just(Interest::Writes),
+        1 => Just(Interest::Flushes),
     ];
-    (interest, prop::bool::weighted(0.3), vec(reaction(), 0..4))
-        .prop_map(|(interest, keeps, script)| HandlerSpec { interest, keeps, script })
+    let (keeps, holds) = (prop::bool::weighted(0.3), prop::bool::weighted(0.2));
+    (interest, keeps, holds, vec(reaction(), 0..4))
+        .prop_map(|(interest, keeps, holds, script)| HandlerSpec { interest, keeps, holds, script })
 }
 
 fn reaction() -> impl Strategy<Value = Reaction> {

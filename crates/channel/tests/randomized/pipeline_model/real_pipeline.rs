@@ -5,8 +5,8 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
 use waterwheel_channel::{
-    Channel, Completion, Ctx, Edit, Events, Handler, HandlerResult, Message, Msg, Pipeline,
-    PipelineError,
+    Channel, Completion, Ctx, Edit, Events, Handler, HandlerResult, Message, Msg,
+    PendingWriteQueue, Pipeline, PipelineError,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -135,7 +135,7 @@ impl SharedState {
     }
 
     fn handler(self: &Rc<Self>, actor: ScriptedHandler) -> RealHandler {
-        RealHandler { actor, shared: self.clone() }
+        RealHandler { actor, held: PendingWriteQueue::default(), shared: self.clone() }
     }
 }
 
@@ -241,6 +241,7 @@ fn perform_step(
 /// A handler that performs its script.
 struct RealHandler {
     actor: ScriptedHandler,
+    held: PendingWriteQueue,
     shared: Rc<SharedState>,
 }
 
@@ -248,7 +249,8 @@ impl RealHandler {
     fn got(&mut self, ctx: &Ctx<'_>, event: Event, done: &mut Completion) -> HandlerResult {
         self.shared.log(LogEntry::Got(self.actor.id, event));
         let (passed, reaction) = self.actor.prepare(event);
-        let mut place = RunningHandler { ctx, shared: &self.shared, id: self.actor.id, done };
+        let (id, held) = (self.actor.id, self.actor.holds.then_some(&mut self.held));
+        let mut place = RunningHandler { ctx, shared: &self.shared, id, held, done };
         match perform(passed, &reaction, &mut place) {
             true => Ok(()),
             false => Err(Error::new(std::io::Error::other("on purpose"))),
@@ -264,6 +266,9 @@ impl Handler for RealHandler {
             Interest::Everything => inbound | outbound,
             Interest::Inbound => inbound,
             Interest::Outbound => outbound,
+            Interest::Reads => Events::READ,
+            Interest::Writes => Events::WRITE,
+            Interest::Flushes => Events::FLUSH,
         }
     }
 
@@ -274,6 +279,7 @@ impl Handler for RealHandler {
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         self.shared.log(LogEntry::Removed(self.actor.id));
+        self.held.write_all(ctx);
         if let Some(number) = self.actor.take_kept() {
             ctx.fire_read(Number(number));
         }
@@ -307,6 +313,8 @@ struct RunningHandler<'a> {
     ctx: &'a Ctx<'a>,
     shared: &'a Rc<SharedState>,
     id: u32,
+    /// The writes held back, if the handler holds writes.
+    held: Option<&'a mut PendingWriteQueue>,
     done: &'a mut Completion,
 }
 
@@ -315,8 +323,17 @@ impl HandlerPosition for RunningHandler<'_> {
         match event {
             Event::Read(number) => self.ctx.fire_read(Number(number)),
             Event::User(number) => self.ctx.fire_user_event(Number(number)),
-            Event::Write(number) => self.ctx.write_with(Number(number), self.done.take()),
-            Event::Flush => self.ctx.flush(),
+            Event::Write(number) => match &mut self.held {
+                Some(held) => held.push(self.ctx, Number(number), self.done.take()),
+                None => self.ctx.write_with(Number(number), self.done.take()),
+            },
+            Event::Flush => {
+                if let Some(held) = &mut self.held {
+                    held.flush();
+                    while held.flushed() > 0 && held.write_next(self.ctx).is_some() {}
+                }
+                self.ctx.flush();
+            }
             Event::Error => unreachable!("passed on by the error method"),
         }
     }
