@@ -17,7 +17,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -63,6 +63,8 @@ struct CaptureShared {
     /// The time since 1970 at which the clock of the loops showed zero.
     origin: Duration,
     is_open: AtomicBool,
+    /// Streams that were begun, on any loop.
+    streams: AtomicU32,
     state: Mutex<CaptureState>,
     output: Mutex<Option<CaptureOutput>>,
 }
@@ -130,9 +132,16 @@ impl CaptureFile {
             error: None,
             is_scheduled: false,
         };
-        let (is_open, state) = (AtomicBool::new(true), Mutex::new(state));
-        let output = Mutex::new(Some(output));
-        Self { shared: Arc::new(CaptureShared { name, executor, origin, is_open, state, output }) }
+        let shared = CaptureShared {
+            name,
+            executor,
+            origin,
+            is_open: AtomicBool::new(true),
+            streams: AtomicU32::new(0),
+            state: Mutex::new(state),
+            output: Mutex::new(Some(output)),
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Returns the state and the counters.
@@ -173,6 +182,13 @@ impl CaptureFile {
         if self.is_open() {
             self.shared.record(now, packet);
         }
+    }
+
+    /// Returns the initial sequence number of one more stream: 0 for the first, and for each another one. The numbers are
+    /// far apart, so that the segments of two streams do not look like parts of one if a SYN was dropped.
+    pub(super) fn next_initial_sequence(&self) -> u32 {
+        // An odd factor: every count has a number of its own.
+        self.shared.streams.fetch_add(1, Ordering::Relaxed).wrapping_mul(0x9e37_79b9)
     }
 
     /// True unless the capture has ended.

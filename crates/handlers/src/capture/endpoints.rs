@@ -8,8 +8,9 @@
 //! | local | 198.18.0.1 | 1 + id mod 65,535 |
 //! | peer | 198.19.0.0 + id / 65,535 | 1 + id mod 65,535 |
 //!
-//! *id* is the number of the channel, so channels are told apart. If one end has an IPv6 address and the other an IPv4
-//! address, the latter is mapped (`::ffff:192.0.2.1`).
+//! *id* is the number of the channel, so channels are told apart. A mapped address (`::ffff:192.0.2.1`), as the sockets
+//! of a server for both IP versions have for IPv4 clients, is recorded as the IPv4 address in it. If one end has an IPv6
+//! address and the other an IPv4 address, the latter is mapped.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -27,7 +28,9 @@ pub(super) fn endpoints(local: Option<&Address>, peer: Option<&Address>, id: u64
     let [high, low] = ((id / ports) as u16).to_be_bytes();
     let synthetic_peer = Ipv4Addr::new(198, 19, high, low);
     let or_synthetic = |address: Option<&Address>, synthetic: Ipv4Addr| {
-        address.and_then(Address::socket_addr).unwrap_or(SocketAddr::new(synthetic.into(), port))
+        let end = address.and_then(Address::socket_addr);
+        let end = end.unwrap_or(SocketAddr::new(synthetic.into(), port));
+        SocketAddr::new(end.ip().to_canonical(), end.port())
     };
     let source = or_synthetic(local, SYNTHETIC_LOCAL);
     let destination = or_synthetic(peer, synthetic_peer);
@@ -59,6 +62,8 @@ mod tests {
             (ip("192.0.2.1:80"), ip("192.0.2.2:9"), 7, ("192.0.2.1:80", "192.0.2.2:9")),
             (ip("[::1]:80"), ip("[::2]:9"), 7, ("[::1]:80", "[::2]:9")),
             (ip("[::1]:80"), ip("192.0.2.2:9"), 7, ("[::1]:80", "[::ffff:192.0.2.2]:9")),
+            (ip("[::ffff:192.0.2.1]:80"), ip("192.0.2.2:9"), 7, ("192.0.2.1:80", "192.0.2.2:9")),
+            (ip("[::1]:80"), ip("[::ffff:192.0.2.2]:9"), 7, ("[::1]:80", "[::ffff:192.0.2.2]:9")),
             (ip("192.0.2.1:80"), None, 7, ("192.0.2.1:80", "198.19.0.0:8")),
             (ip("[::1]:80"), None, 7, ("[::1]:80", "[::ffff:198.19.0.0]:8")),
             (unix, Some(Address::local("x")), 0, ("198.18.0.1:1", "198.19.0.0:1")),

@@ -59,7 +59,8 @@ use self::synthetic_tcp::{PacketSink, Side, SyntheticTcp};
 /// synthetic: they show the messages of the channel, not the segments of the kernel. Ends without an IP address get one of
 /// 198.18.0.0/15: 198.18.0.1 is the local end, 198.19.0.0 and following are peers, and the port tells channels apart.
 ///
-/// A clone records another channel in the same file.
+/// A clone records another channel in the same file. Two handlers of one channel, for example before and after a TLS
+/// handler, have the same addresses and need a file each.
 ///
 /// ```
 /// use bytes::Bytes;
@@ -121,7 +122,8 @@ impl Capture {
         let (local, peer) = (channel.local_address(), channel.peer_address());
         let ends = endpoints(local.as_ref(), peer.as_ref(), channel.id().as_u64());
         let initiator = if channel.parent().is_some() { Side::Peer } else { Side::Local };
-        self.tcp = Some(SyntheticTcp::new(ends.source, ends.destination));
+        let initial = self.file.next_initial_sequence();
+        self.tcp = Some(SyntheticTcp::new(ends.source, ends.destination, initial));
         self.with_tcp(ctx, |tcp, emit| tcp.open(initiator, emit));
     }
 

@@ -4,7 +4,8 @@
 //!   open ──► SYN, SYN-ACK, ACK      send ──► segments      finish ──► FIN, ACK      reset ──► RST
 //! ```
 //!
-//! 1. Both initial sequence numbers are 0, so that the number of a byte is its offset in the stream plus one.
+//! 1. Both sides begin with the same sequence number, which differs from connection to connection: by it readers tell a
+//!    new connection from a repeated SYN of an earlier one between the same addresses.
 //! 2. Every segment acknowledges all bytes of the other direction. A direction that sends much and gets no answer is
 //!    acknowledged by an empty segment after [`ACK_AFTER`] bytes, which keeps it within the announced window.
 //! 3. After its FIN a direction sends nothing; after an RST neither does. What comes later is ignored.
@@ -55,7 +56,7 @@ enum Phase {
     Reset,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct SentBytes {
     /// The sequence number of the next byte.
     next: u32,
@@ -65,14 +66,10 @@ struct SentBytes {
 }
 
 impl SyntheticTcp {
-    /// Returns an unopened connection.
-    pub(super) fn new(local: SocketAddr, peer: SocketAddr) -> Self {
-        Self {
-            addresses: [local, peer],
-            sent: Default::default(),
-            phase: Phase::Unopened,
-            ip_id: 0,
-        }
+    /// Returns an unopened connection with this initial sequence number.
+    pub(super) fn new(local: SocketAddr, peer: SocketAddr, initial: u32) -> Self {
+        let sent = SentBytes { next: initial, acknowledged: initial, has_finished: false };
+        Self { addresses: [local, peer], sent: [sent; 2], phase: Phase::Unopened, ip_id: 0 }
     }
 
     /// True if this side can still send.
@@ -192,7 +189,7 @@ mod tests {
 
     fn collect(f: impl FnOnce(&mut SyntheticTcp, &mut PacketSink<'_>)) -> Vec<Segment> {
         let mut segments = Vec::new();
-        let mut tcp = SyntheticTcp::new(LOCAL, PEER);
+        let mut tcp = SyntheticTcp::new(LOCAL, PEER, 0);
         f(&mut tcp, &mut |packet| segments.push(read_segment(&packet)));
         segments
     }
@@ -314,7 +311,7 @@ mod tests {
         fn k06_a_receiver_gets_the_bytes_of_both_sides(steps in prop::collection::vec(step(), 0..12)) {
             let mut sent = [Vec::new(), Vec::new()];
             let mut over = [false, false];
-            let mut tcp = SyntheticTcp::new(LOCAL, PEER);
+            let mut tcp = SyntheticTcp::new(LOCAL, PEER, 0);
             let mut segments = Vec::new();
             let emit = &mut |packet: Packet<'_>| segments.push(read_segment(&packet));
             tcp.open(Side::Peer, emit);

@@ -152,3 +152,29 @@ fn k06_timestamps_have_nanoseconds() {
     assert_eq!(delta, "1.000000023\n", "{times:?}");
     assert!(times[0].starts_with("1700000000."), "{times:?}");
 }
+
+/// A client's port comes back after a while, and a capture of one connection may stop and begin again.
+#[test]
+fn k06_connections_between_the_same_addresses_are_streams_of_their_own() {
+    let path = TempPath::new("reused");
+    let file = builder().create(&path.0).unwrap();
+    for (number, is_closed) in [true, true, false, false].into_iter().enumerate() {
+        let mut channel = stream(&file, V4.0, V4.1);
+        channel.write_inbound(bytes(number, 100));
+        drop(channel.write_outbound(bytes(number + 7, 50)));
+        if is_closed {
+            channel.close();
+        } else {
+            channel.with_pipeline(|pipeline| pipeline.remove("capture").unwrap()).unwrap();
+        }
+    }
+    file.close().join().unwrap();
+    let reuses =
+        tshark(&path.0, &["-Y", "tcp.analysis.reused_ports", "-T", "fields", "-e", "tcp.stream"]);
+    for number in 0..4 {
+        let followed = follow_stream(&path.0, number);
+        assert!(followed.from_initiator == bytes(number + 7, 50), "stream {number}: written");
+        assert!(followed.from_acceptor == bytes(number, 100), "stream {number}: read");
+    }
+    assert_eq!(reuses, "1\n2\n3\n");
+}
