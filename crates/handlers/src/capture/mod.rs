@@ -17,8 +17,8 @@
 //!    the local one if a close was requested through the pipeline, first of the peer otherwise. After a failure of the
 //!    connection (ECONNRESET, EPIPE and the like) it is an RST of the peer. If the handler is removed before the end, the
 //!    stream ends without either.
-//! 5. Bytes of files (`FileRegion`) are not in memory: they are one segment without its payload, cut off like one beyond
-//!    the snap length, and a gap in the sequence numbers if the region is longer.
+//! 5. Bytes of files (`FileRegion`) are not in memory: they are one segment without its payload for each GiB, cut off like
+//!    one beyond the snap length, and a gap in the sequence numbers if the region is longer.
 //! 6. Messages of other types than transports have (`Bytes`, `Datagram`, `AncillaryMessage`, `FileRegion`) pass without a
 //!    record: add the handler first, or next to a handler that emits bytes.
 //! 7. Without room in the queue of the file packets are dropped and counted; readers show the gap in the sequence numbers,

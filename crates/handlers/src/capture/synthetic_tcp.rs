@@ -20,6 +20,12 @@ use super::packet::{
 /// Unacknowledged bytes after which the receiver acknowledges: far below the window of 16 MiB.
 const ACK_AFTER: u32 = 1 << 20;
 
+/// How many sequence numbers there are.
+const NUMBERS: u64 = 1 << 32;
+
+/// Bytes that are skipped at once: a jump over half of the numbers would look like one back.
+const MAX_JUMP: u64 = 1 << 30;
+
 /// Receives packets in their order.
 pub(super) type PacketSink<'a> = dyn FnMut(Packet<'_>) + 'a;
 
@@ -102,20 +108,22 @@ impl SyntheticTcp {
         }
     }
 
-    /// Emits bytes that are not in memory: one segment without its payload. If there are more bytes than a segment holds,
-    /// the sequence numbers jump over the rest, which readers show as lost.
+    /// Emits bytes that are not in memory: one segment without its payload for each GiB. If there are more bytes than a
+    /// segment holds, the sequence numbers jump over the rest, which readers show as lost.
     pub(super) fn skip(&mut self, from: Side, len: u64, emit: &mut PacketSink<'_>) {
-        if !self.can_send(from) || len == 0 {
+        if !self.can_send(from) {
             return;
         }
-        let whole = len.min(MAX_TCP_PAYLOAD as u64) as usize;
-        self.emit(from, ACK | PSH, Payload { bytes: &[], whole }, emit);
-        let sent = &mut self.sent[from as usize];
-        sent.next = sent.next.wrapping_add((len - whole as u64) as u32);
-        if len > u64::from(ACK_AFTER) {
-            self.emit(from.other(), ACK, Payload::EMPTY, emit);
-        } else {
+        // Beyond their range the numbers begin again, so whole rounds but one look the same as none.
+        let mut left = if len <= NUMBERS { len } else { NUMBERS + len % NUMBERS };
+        while left > 0 {
+            let jump = left.min(MAX_JUMP);
+            let whole = jump.min(MAX_TCP_PAYLOAD as u64);
+            self.emit(from, ACK | PSH, Payload { bytes: &[], whole: whole as usize }, emit);
+            let sent = &mut self.sent[from as usize];
+            sent.next = sent.next.wrapping_add((jump - whole) as u32);
             self.acknowledge_if_due(from, emit);
+            left -= jump;
         }
     }
 
@@ -271,10 +279,13 @@ mod tests {
         });
         let skipped = |sequence, whole| (Side::Local, ACK | PSH, sequence, 1, vec![], whole);
         assert_eq!(segments[3], skipped(1, 1000));
-        assert_eq!(segments[4], skipped(1001, MAX_TCP_PAYLOAD));
-        // 2^33 is a multiple of the numbers' range.
-        assert_eq!(segments[5], (Side::Peer, ACK, 1, 1001, vec![], 0));
-        assert_eq!((segments[6].2, segments.len()), (1001, 7));
+        // 2^33 is a multiple of the numbers' range: one round, a segment and its acknowledgement for each GiB.
+        for (gib, pair) in (0..).zip(segments[4..12].chunks(2)) {
+            assert_eq!(pair[0], skipped(1001 + (gib << 30), MAX_TCP_PAYLOAD));
+            let acknowledged = 1001u32.wrapping_add((gib + 1).wrapping_mul(1 << 30));
+            assert_eq!(pair[1], (Side::Peer, ACK, 1, acknowledged, vec![], 0));
+        }
+        assert_eq!((segments[12].2, segments.len()), (1001, 13));
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
-use waterwheel_channel::{Address, Datagram};
+use waterwheel_channel::{
+    Address, Completion, Ctx, Datagram, Events, Handler, HandlerResult, Msg, Signature,
+};
 use waterwheel_executor::Error;
 use waterwheel_handlers::Capture;
 use waterwheel_testkit::embedded::Embedded;
@@ -136,6 +138,45 @@ fn k06_a_gap_in_a_stream_is_shown_as_lost() {
     let lost =
         tshark(&path.0, &["-Y", "tcp.analysis.lost_segment", "-T", "fields", "-e", "tcp.seq"]);
     assert_eq!(lost, "200001\n");
+}
+
+/// Takes what is written, so that the transport does not read a file of many GiB.
+struct TakeWrites;
+
+impl Handler for TakeWrites {
+    fn interest(&self) -> Events {
+        Events::WRITE
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::transparent()
+    }
+
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, done: &mut Completion) -> HandlerResult {
+        done.take().succeed();
+        Ok(())
+    }
+}
+
+/// Sequence numbers have 32 bits: a jump over more than half of them looks like one back.
+#[test]
+fn k06_bytes_after_a_long_file_are_new_to_readers() {
+    for len in [3 << 30, 9 << 30] {
+        let path = TempPath::new("long-file");
+        let file = builder().create(&path.0).unwrap();
+        let mut channel = stream(&file, V4.0, V4.1);
+        channel.with_pipeline(|pipeline| pipeline.add_first("sink", TakeWrites).unwrap()).unwrap();
+        drop(channel.write_outbound(bytes(0, 1000)));
+        let sparse = TempFile::new(0);
+        sparse.set_len(len);
+        drop(channel.write_outbound(sparse.region(..len)));
+        drop(channel.write_outbound(bytes(1, 10)));
+        channel.close();
+        file.close().join().unwrap();
+        let again =
+            "tcp.analysis.retransmission || tcp.analysis.out_of_order || tcp.analysis.keep_alive";
+        assert_eq!(tshark(&path.0, &["-Y", again]), "", "after {len} bytes");
+    }
 }
 
 #[test]
