@@ -1,7 +1,7 @@
 //! A value that is read often and replaced rarely: readers never wait.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
+use std::sync::{Mutex, PoisonError, RwLock, RwLockReadGuard, TryLockError};
 
 /// Two slots, one of which holds the value.
 ///
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError, RwLock, TryLockError};
 /// waiting. If that fails, or if the slot is empty, a writer has made the other slot current since, and the reader tries
 /// that one. A thread that is suspended while it replaces the value delays no reader.
 ///
-/// `current` is a hint, and orders no memory: a slot that is not empty holds a value that was current when the read
-/// began or has become so since.
+/// `current` orders no memory; the locks do. A reader looks at it again once it has the slot: one that was suspended in
+/// between may have a slot that a writer has filled and not yet made current, and would see the previous value afterwards.
 pub(super) struct SwapCell<T> {
     slots: [RwLock<Option<T>>; 2],
     current: AtomicUsize,
@@ -28,16 +28,22 @@ impl<T> SwapCell<T> {
     /// Calls `f` with the value. `f` must not replace it.
     pub(super) fn read<R>(&self, f: impl FnOnce(&T) -> R) -> R {
         loop {
-            let slot = match self.slots[self.current.load(Ordering::Relaxed)].try_read() {
-                Ok(slot) => Some(slot),
-                Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-                Err(TryLockError::WouldBlock) => None,
-            };
+            let slot = self.try_slot(self.current.load(Ordering::Relaxed));
             if let Some(value) = slot.as_deref().and_then(Option::as_ref) {
                 return f(value);
             }
             std::hint::spin_loop();
         }
+    }
+
+    /// Takes the read lock of a slot, if that is possible without waiting and the slot is the current one.
+    fn try_slot(&self, at: usize) -> Option<RwLockReadGuard<'_, Option<T>>> {
+        let slot = match self.slots[at].try_read() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        (self.current.load(Ordering::Relaxed) == at).then_some(slot)
     }
 
     /// Replaces the value. No reader uses the previous value after this call.
@@ -111,5 +117,15 @@ mod tests {
         for reader in readers {
             reader.join().unwrap();
         }
+    }
+
+    /// A reader that was suspended after it has read `current` tries a slot that a writer has just filled.
+    #[test]
+    fn k10_a_late_reader_does_not_see_a_value_before_it_is_the_current_one() {
+        let cell = SwapCell::new(7);
+        *cell.slots[1].write().unwrap() = Some(8); // As a writer that was suspended afterwards.
+        assert!(cell.try_slot(1).is_none(), "the next read would see 7 again");
+        cell.current.store(1, Ordering::Relaxed);
+        assert_eq!(cell.try_slot(1).as_deref(), Some(&Some(8)));
     }
 }
