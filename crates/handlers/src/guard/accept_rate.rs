@@ -31,7 +31,11 @@ pub const DEFAULT_TRACKED_ADDRESSES: usize = 1 << 16;
 /// - An address that the guard does not know is always admitted, so a flood does not keep others out.
 /// - An address that has used up its burst stays known while addresses that connect once or twice come and go. To be
 ///   forgotten, an attacker has to fill the whole table with addresses that each miss as many tokens; that takes
-///   `max_addresses × burst` connections, to gain `burst` more.
+///   `max_addresses × burst` connections.
+/// - While every address of the table misses two tokens or more, addresses that take turns replace each other, and are
+///   not limited. That takes `2 × max_addresses` connections within the time of a token, from as many addresses as the
+///   table holds. Who owns so many IPv6 networks of 64 bits usually owns one of 48:
+///   [`prefixes`](AcceptRateBuilder::prefixes) can give it one bucket.
 /// - A flood from more addresses than the table holds is itself not limited by this guard: each of them is within
 ///   its rate. [`ConnectionLimit`](waterwheel_channel::ConnectionLimit) limits the sum.
 ///

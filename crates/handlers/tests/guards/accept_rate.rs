@@ -115,6 +115,25 @@ fn k10_resetting_a_bucket_of_one_token_takes_as_many_addresses_as_the_table_hold
     assert_eq!(rate.tracked_addresses(), TRACKED);
 }
 
+/// The price of a bounded table that keeps no stranger out.
+#[test]
+fn k10_beside_a_table_of_addresses_that_miss_two_tokens_others_are_not_limited() {
+    const TRACKED: u32 = 100;
+    let rate = rate(AcceptRate::builder(1, SECOND).burst(10).max_addresses(TRACKED as usize));
+    let admitted = |n: u32, at: Duration| is_admitted(&rate, &connection_at(nth(n), SECOND + at));
+    let count_turns =
+        |first: u32, at: Duration| (0..1000).filter(|turn| admitted(first + turn % 2, at)).count();
+    for n in 0..TRACKED {
+        assert!(admitted(n, Duration::ZERO));
+    }
+    assert_eq!(count_turns(1000, Duration::ZERO), 20, "two bursts: both are tracked");
+    for n in 0..TRACKED {
+        let _ = admitted(n, Duration::ZERO) && admitted(n, Duration::ZERO);
+    }
+    assert_eq!(count_turns(2000, Duration::ZERO), 1000);
+    assert_eq!(count_turns(3000, 2 * SECOND), 20, "until two of the table miss as few tokens");
+}
+
 #[test]
 fn k10_a_peer_without_an_ip_address_has_no_rate() {
     let rate = rate(AcceptRate::builder(1, SECOND));
