@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
 
-use rustix::net::sockopt::set_socket_linger;
+use rustix::net::sockopt::{set_socket_linger, set_socket_reuseaddr};
+use rustix::net::{AddressFamily, SocketType, bind, socket};
 use rustix::process::{Pid, Signal, kill_process};
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
@@ -127,7 +128,12 @@ fn group() -> EventLoopGroup {
 }
 
 /// Binds a TCP server that echoes and captures.
-fn bind_tcp(group: &EventLoopGroup, file: &CaptureFile, echo: Echo) -> (Channel, SocketAddr) {
+fn bind_tcp(
+    group: &EventLoopGroup,
+    file: &CaptureFile,
+    echo: Echo,
+    address: &str,
+) -> (Channel, SocketAddr) {
     let capture = Capture::stream(file);
     let server = ServerBootstrap::new(group, Tcp)
         .child_initialiser(move |edit| {
@@ -135,7 +141,7 @@ fn bind_tcp(group: &EventLoopGroup, file: &CaptureFile, echo: Echo) -> (Channel,
             edit.add_last("echo", In(echo.clone()))?;
             Ok(())
         })
-        .bind("[::1]:0")
+        .bind(address)
         .join()
         .unwrap();
     let address = server.local_address().unwrap().socket_addr().unwrap();
@@ -156,7 +162,7 @@ fn k06_a_connection_that_the_peer_resets_ends_with_a_reset() {
     let file = CaptureFile::create(&path.0).unwrap();
     let group = group();
     let (sender, ended) = channel();
-    let (_server, address) = bind_tcp(&group, &file, Echo(sender));
+    let (_server, address) = bind_tcp(&group, &file, Echo(sender), "[::1]:0");
     let mut stream = connect(address);
     echo(&mut stream, b"hello");
     set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
@@ -167,6 +173,42 @@ fn k06_a_connection_that_the_peer_resets_ends_with_a_reset() {
     let expected = ["0x0002\t0", "0x0012\t0", "0x0010\t0", "0x0018\t5", "0x0018\t5", "0x0014\t0"];
     assert_eq!(flags.lines().collect::<Vec<_>>(), expected);
     assert_eq!(tshark_complaints(&path.0), "");
+}
+
+/// Two connections of the same address and port, one after the other.
+#[test]
+fn k06_an_ipv4_client_of_a_server_for_both_versions_is_captured_as_ipv4() {
+    let path = TempPath::new("both-versions.pcap");
+    let file = CaptureFile::create(&path.0).unwrap();
+    let group = group();
+    let (sender, ended) = channel();
+    let (_server, address) = bind_tcp(&group, &file, Echo(sender), "[::]:0");
+    let server = SocketAddr::from(([127, 0, 0, 1], address.port()));
+    let mut port = 0;
+    for message in [&b"first"[..], b"second"] {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        set_socket_reuseaddr(&socket, true).unwrap();
+        bind(&socket, &SocketAddr::from(([127, 0, 0, 2], port))).unwrap();
+        rustix::net::connect(&socket, &server).unwrap();
+        let mut stream = TcpStream::from(socket);
+        port = stream.local_addr().unwrap().port();
+        echo(&mut stream, message);
+        // Without a TIME_WAIT that would keep the port.
+        set_socket_linger(&stream, Some(Duration::ZERO)).unwrap();
+        drop(stream);
+        ended.recv_timeout(WAIT_LIMIT).unwrap();
+    }
+    file.close().join().unwrap();
+    let fields = ["-T", "fields", "-e", "ip.src", "-e", "tcp.srcport", "-e", "tcp.stream"];
+    let syns = tshark(
+        &path.0,
+        &[&["-Y", "tcp.flags.syn == 1 && tcp.flags.ack == 0"], &fields[..]].concat(),
+    );
+    assert_eq!(syns, format!("127.0.0.2\t{port}\t0\n127.0.0.2\t{port}\t1\n"));
+    for (number, message) in [&b"first"[..], b"second"].into_iter().enumerate() {
+        let followed = follow_stream(&path.0, number);
+        assert_eq!((&*followed.from_initiator, &*followed.from_acceptor), (message, message));
+    }
 }
 
 #[test]
