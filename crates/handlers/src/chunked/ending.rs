@@ -13,6 +13,7 @@ impl ChunkQueue {
         for item in self.take_unflushed() {
             fail_item(item, &|| ChunkedWriteError::NotFlushed.into(), None);
         }
+        self.release_if_empty();
     }
 
     /// Takes all entries out and fails them. A queued close is passed on if there is a context.
@@ -37,9 +38,10 @@ impl ChunkQueue {
     /// Closes the channel after a chunked write that failed in the middle: nothing may follow on the wire.
     pub(super) fn close_broken(&self, cause: &Error, ctx: &Ctx<'_>) {
         self.state.set(QueueState::Closing);
-        self.fail_entries(&|| closed_error(Some(cause.clone())), Some(ctx));
         ctx.flush(); // For the chunks of this turn.
+        // Before the closes that are queued: the failure is the cause.
         ctx.close_because(cause.clone());
+        self.fail_entries(&|| closed_error(Some(cause.clone())), Some(ctx));
     }
 
     /// Ends a close that waits, if nothing was written to the transport for the limit.

@@ -281,25 +281,25 @@ impl ChunkQueue {
         }
     }
 
-    fn on_chunk_written(&self, transfer: &Transfer, len: u64, result: Result<(), Error>) {
+    fn on_chunk_written(&self, transfer: &Rc<Transfer>, len: u64, result: Result<(), Error>) {
         let Err(error) = result else { return transfer.on_chunk_written(len) };
+        transfer.count_refused();
         let is_first_failure = transfer.fail(error.clone());
         if is_first_failure && !error.is_closed() {
-            // If the first chunk is refused, the peer has seen nothing of the message.
-            let closes = transfer.passed() > 1 && !transfer.keeps_open;
-            let is_ignored = transfer.is_ignored;
-            *self.broken.borrow_mut() = Some(BrokenTransfer { error, is_ignored, closes });
+            let transfer = transfer.clone();
+            *self.broken.borrow_mut() = Some(BrokenTransfer { error, transfer });
         }
         self.wake();
     }
 
     fn check_broken(&self, ctx: &Ctx<'_>) {
-        let Some(broken) = self.broken.take() else { return };
-        if broken.is_ignored {
-            ctx.fire_error(broken.error.clone());
+        let Some(BrokenTransfer { error, transfer }) = self.broken.take() else { return };
+        if transfer.is_ignored {
+            ctx.fire_error(error.clone());
         }
-        if broken.closes {
-            self.close_broken(&broken.error, ctx);
+        // If every chunk was refused, the peer has seen nothing of the message.
+        if transfer.has_unrefused() && !transfer.keeps_open {
+            self.close_broken(&error, ctx);
         }
     }
 

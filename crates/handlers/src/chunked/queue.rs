@@ -31,7 +31,7 @@ pub(super) struct ChunkQueue {
     pub(super) wake_at: Cell<Option<usize>>,
     /// When the first close was requested.
     pub(super) closing_since: Cell<Nanos>,
-    /// A chunk that was refused after others of its write were passed on.
+    /// A chunked write of which a chunk was refused, since the last turn.
     pub(super) broken: RefCell<Option<BrokenTransfer>>,
     /// The pending bytes of entries that wait: see [`Entry`].
     held: RefCell<HeldBytes>,
@@ -76,11 +76,10 @@ pub(super) enum QueueState {
     Closed,
 }
 
-/// A chunked write that failed after a part of it was passed on.
+/// A chunked write that failed because a chunk was refused.
 pub(super) struct BrokenTransfer {
     pub(super) error: Error,
-    pub(super) is_ignored: bool,
-    pub(super) closes: bool,
+    pub(super) transfer: Rc<Transfer>,
 }
 
 impl ChunkQueue {

@@ -19,6 +19,8 @@ pub(super) struct Transfer {
     pub(super) keeps_open: bool,
     /// The chunks that were passed on.
     passed: Cell<u64>,
+    /// The passed chunks that were refused.
+    refused: Cell<u64>,
     written: Cell<TransferProgress>,
     on_progress: RefCell<Option<ProgressCallback>>,
     /// True once the source has ended.
@@ -37,6 +39,7 @@ impl Transfer {
             done: RefCell::new(Some(done)),
             keeps_open,
             passed: Cell::new(0),
+            refused: Cell::new(0),
             written: Cell::new(TransferProgress { total_bytes, ..Default::default() }),
             on_progress: RefCell::new(on_progress),
             is_ended: Cell::new(false),
@@ -55,6 +58,15 @@ impl Transfer {
 
     pub(super) fn count_passed(&self) {
         self.passed.set(self.passed.get() + 1);
+    }
+
+    pub(super) fn count_refused(&self) {
+        self.refused.set(self.refused.get() + 1);
+    }
+
+    /// True if chunks were passed on that were not refused.
+    pub(super) fn has_unrefused(&self) -> bool {
+        self.passed.get() > self.refused.get()
     }
 
     /// True if the write has completed, or was cancelled: nothing more of it is sent.

@@ -298,3 +298,36 @@ fn k11_an_idle_writer_does_not_hold_a_drain() {
     bench.run();
     assert!(drained.is_done());
 }
+
+#[test]
+fn k11_a_write_that_a_shutdown_refused_does_not_hold_a_drain() {
+    let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
+    let mut bench =
+        bench_with(Embedded::builder().stream().options(options), ChunkedWriter::builder());
+    let source = SourceControl::default();
+    let chunked = bench.write(source.message());
+    let shut_down = bench.on_loop(Channel::shutdown_output);
+    bench.run();
+    assert!(shut_down.is_done() && bench.channel().is_open());
+    assert!(failure(chunked).contains("not flushed"));
+    let options = DrainOptions::within(60 * SECOND).shutdown(Duration::ZERO, SECOND).unwrap();
+    let drained = bench.channel().event_loop().drain(options);
+    bench.run();
+    assert!(drained.is_done(), "nothing is queued any more");
+}
+
+#[test]
+fn k11_a_failed_source_is_the_cause_of_a_close_that_waited() {
+    let mut bench = bench();
+    let (source, chunked) = bench.send_source();
+    source.give_all(&["part"]);
+    bench.run();
+    let closed = bench.on_loop(Channel::close);
+    bench.run();
+    assert!(!closed.is_done());
+    source.fail("disk on fire");
+    bench.run();
+    assert!(closed.is_done() && failure(chunked).contains("disk on fire"));
+    let cause = bench.channel().close_cause().expect("the failure is the cause");
+    assert!(cause.to_string().contains("disk on fire"), "{cause}");
+}

@@ -213,3 +213,14 @@ fn k11_options_of_zero_are_refused() {
     let text = InvalidChunkOption { option: "chunk_size" }.to_string();
     assert_eq!(text, "`chunk_size` is zero; a chunked write needs at least 1");
 }
+
+#[test]
+fn k11_a_message_of_which_every_chunk_is_refused_leaves_the_channel_open() {
+    let mut bench = bench();
+    let numbers = ChunkedMessage::from_chunks([1u32, 2, 3]);
+    assert!(failure(bench.write_outbound(numbers)).contains("u32"), "the transport takes bytes");
+    assert!(bench.channel().is_open(), "the peer has seen nothing of the message");
+    let mixed = [Msg::new(1u32), Bytes::from_static(b"second").into()];
+    assert!(failure(bench.write_outbound(ChunkedMessage::from_chunks(mixed))).contains("u32"));
+    assert!(!bench.channel().is_open(), "the beginning is missing");
+}
