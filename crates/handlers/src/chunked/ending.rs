@@ -30,7 +30,7 @@ impl ChunkQueue {
             self.state.set(state);
         }
         if self.has_work() {
-            let error = self.refusal();
+            let error = self.end_error();
             self.fail_entries(&|| error.clone().unwrap_or_else(|| closed_error(None)), Some(ctx));
         }
     }

@@ -126,7 +126,8 @@ impl ChunkQueue {
         mut done: Completion,
         ctx: &Ctx<'_>,
     ) {
-        if let Some(error) = self.refusal() {
+        // Without its size: the hard cap is for the chunks.
+        if let Some(error) = self.refusal(0, ctx) {
             return done.fail(error);
         }
         let pump_waker = self.pump_waker.clone();
@@ -141,7 +142,7 @@ impl ChunkQueue {
     pub(super) fn push_message(&self, msg: Msg, done: Completion, ctx: &Ctx<'_>) {
         // At least one byte: many messages without a size make the channel unwritable too.
         let size = msg.size_hint().max(1);
-        match self.refusal().or_else(|| self.hard_cap_error(size, ctx)) {
+        match self.refusal(size, ctx) {
             Some(error) => {
                 drop(msg);
                 done.fail(error);
@@ -200,7 +201,12 @@ impl ChunkQueue {
     }
 
     /// Returns the error for a new message; `None` if it may be queued.
-    pub(super) fn refusal(&self) -> Option<Error> {
+    fn refusal(&self, size: usize, ctx: &Ctx<'_>) -> Option<Error> {
+        self.end_error().or_else(|| ctx.held_write_error(size).map(Error::from))
+    }
+
+    /// Returns the error of messages after the end of the queue; `None` before it.
+    pub(super) fn end_error(&self) -> Option<Error> {
         match self.state.get() {
             QueueState::Open => None,
             QueueState::ShuttingDown | QueueState::ShutDown => {
@@ -210,14 +216,6 @@ impl ChunkQueue {
                 Some(closed_error(self.channel.close_cause()))
             }
         }
-    }
-
-    /// Returns the error for a message that would exceed the hard cap on pending bytes.
-    fn hard_cap_error(&self, size: usize, ctx: &Ctx<'_>) -> Option<Error> {
-        let room = ctx.bytes_before_refusal();
-        let pending = self.channel.pending_bytes();
-        let limit = pending.saturating_add(room);
-        (size > room).then(|| ChannelError::BufferFull { pending, limit, size }.into())
     }
 
     // The front, for the pump.

@@ -331,3 +331,21 @@ fn k11_a_failed_source_is_the_cause_of_a_close_that_waited() {
     let cause = bench.channel().close_cause().expect("the failure is the cause");
     assert!(cause.to_string().contains("disk on fire"), "{cause}");
 }
+
+#[test]
+fn k11_a_chunked_write_after_a_shutdown_of_the_output_fails_at_once() {
+    for has_queue in [false, true] {
+        let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
+        let mut bench =
+            bench_with(Embedded::builder().stream().options(options), ChunkedWriter::builder());
+        if has_queue {
+            bench.write_outbound(ChunkedMessage::from_chunks([Bytes::new()])).join().unwrap();
+        }
+        bench.on_loop(Channel::shutdown_output).join().unwrap();
+        let source = SourceControl::default();
+        let late = bench.write(source.message());
+        assert!(failure(late).contains("shut down"));
+        assert!(source.is_dropped() && bench.channel().is_open());
+        assert_eq!(bench.channel().pending_bytes(), 0);
+    }
+}

@@ -153,6 +153,16 @@ impl<'a> Ctx<'a> {
         self.core.bytes_before_refusal()
     }
 
+    /// Returns the error for a message of this size that the handler wants to hold back: the channel is closed, its
+    /// output is shut down, or the message exceeds the hard cap. `None` if it may be held.
+    ///
+    /// A handler with a queue of its own checks this first: a channel whose output is shut down is never writable
+    /// again. [`PendingWriteQueue`](crate::PendingWriteQueue) does it by itself.
+    #[must_use]
+    pub fn held_write_error(&self, size: usize) -> Option<ChannelError> {
+        self.core.held_write_error(size)
+    }
+
     /// Declares the channel unwritable, for a reason of this handler, until the returned value is dropped. Any
     /// number of such declarations may exist at once.
     pub fn declare_unwritable(&self) -> Unwritable {

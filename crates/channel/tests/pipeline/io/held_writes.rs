@@ -7,8 +7,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use waterwheel_channel::{
-    ChannelOptions, Completion, Ctx, FileRegion, Handler, HandlerResult, HeldBytes, Msg,
-    PauseReads, PendingWriteQueue, Unwritable, WaterMarks,
+    ChannelError, ChannelOptions, Completion, Ctx, FileRegion, Handler, HandlerResult, HeldBytes,
+    Msg, PauseReads, PendingWriteQueue, Unwritable, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::RecordedMethod;
@@ -269,6 +269,20 @@ fn k09_a_held_write_beyond_the_hard_cap_is_refused() {
     ask(&mut fixture, |holder, ctx| holder.queue.write_all(ctx));
     fixture.flush();
     assert!(held.join().is_ok(), "bytes that move on are not counted twice");
+}
+
+#[test]
+fn k09_a_handler_asks_before_it_holds_a_message() {
+    let mut fixture = holder_fixture(small_marks());
+    ask(&mut fixture, |_, ctx| {
+        assert!(ctx.held_write_error(100).is_none());
+        assert!(matches!(ctx.held_write_error(101), Some(ChannelError::BufferFull { .. })));
+        ctx.shutdown_output();
+        assert!(matches!(ctx.held_write_error(0), Some(ChannelError::OutputShutDown)));
+        ctx.close();
+        assert!(matches!(ctx.held_write_error(0), Some(ChannelError::Closed { .. })));
+    });
+    assert!(!fixture.channel().is_open() && fixture.channel().close_cause().is_none(), "no panic");
 }
 
 #[test]

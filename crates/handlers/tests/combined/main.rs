@@ -1,0 +1,5 @@
+//! Stock handlers together: random pipelines, random actions, virtual time, checked against a model of the bytes.
+
+mod model;
+mod pipelines;
+mod random;

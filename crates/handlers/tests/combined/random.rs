@@ -1,0 +1,451 @@
+//! Any actions on any pipeline: nothing is lost, doubled or out of order, and everything comes to an end.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use waterwheel_channel::{Channel, ChannelFuture, ChannelOptions, DrainOptions, WaterMarks};
+use waterwheel_executor::{Error, Report, Reporter};
+use waterwheel_handlers::TrafficRate;
+use waterwheel_testkit::embedded::Embedded;
+
+use crate::model::{ModelWrite, Outcome, Source, SourceEnd, check_sent};
+use crate::pipelines::{ReadPlan, Sabotage, Shared, Stock, any_order};
+
+#[derive(Clone, Debug)]
+enum Action {
+    /// Writes a message of this length, with a future or a completion on the loop.
+    Write(usize, bool),
+    /// Writes a source with chunks of these lengths, and gives this many of them.
+    WriteSource(Vec<usize>, usize),
+    Give(usize),
+    EndSource(usize, SourceEnd),
+    Cancel(usize),
+    Flush,
+    Room(usize),
+    ShortWrites(usize),
+    Pass(u32),
+    Jump(u32),
+    SetRate(Option<u64>),
+    SetGroupRate(Option<u64>),
+    Inbound(Vec<usize>),
+    Plan(ReadPlan),
+    AutoRead(bool),
+    Read,
+    Remove(usize),
+    End(EndAction),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum EndAction {
+    ShutdownOutput,
+    FinishInbound,
+    Close,
+    Disconnect,
+    Fail,
+    FailWrite,
+    Sabotage(Sabotage),
+}
+
+fn action() -> impl Strategy<Value = Action> {
+    let rate = || prop::option::of(prop_oneof![Just(0), Just(1), Just(u64::MAX), 500u64..90_000]);
+    let len = || prop_oneof![4 => 2usize..60, 1 => Just(0), 1 => 2usize..5_000];
+    let end = prop_oneof![
+        3 => Just(SourceEnd::Finish), 1 => Just(SourceEnd::Fail), 1 => Just(SourceEnd::Panic),
+    ];
+    let plan = prop_oneof![
+        any::<bool>().prop_map(ReadPlan::AutoRead),
+        Just(ReadPlan::Toggle),
+        Just(ReadPlan::Read),
+        Just(ReadPlan::Flush),
+    ];
+    prop_oneof![
+        8 => (len(), any::<bool>()).prop_map(|(len, local)| Action::Write(len, local)),
+        4 => (vec(len(), 0..6), 0..6usize).prop_map(|(lens, now)| Action::WriteSource(lens, now)),
+        6 => (1..4usize).prop_map(Action::Give),
+        4 => (any::<usize>(), end).prop_map(|(at, end)| Action::EndSource(at, end)),
+        1 => any::<usize>().prop_map(Action::Cancel),
+        8 => Just(Action::Flush),
+        4 => prop_oneof![0..60usize, 1_000..20_000usize].prop_map(Action::Room),
+        1 => (1..40usize).prop_map(Action::ShortWrites),
+        6 => (1..60u32).prop_map(Action::Pass),
+        1 => (100..9_000u32).prop_map(Action::Jump),
+        2 => rate().prop_map(Action::SetRate),
+        2 => rate().prop_map(Action::SetGroupRate),
+        4 => vec(1..400usize, 1..4).prop_map(Action::Inbound),
+        2 => plan.prop_map(Action::Plan),
+        1 => any::<bool>().prop_map(Action::AutoRead),
+        2 => Just(Action::Read),
+        1 => any::<usize>().prop_map(Action::Remove),
+        1 => prop_oneof![
+            4 => Just(EndAction::ShutdownOutput),
+            2 => Just(EndAction::FinishInbound),
+            3 => Just(EndAction::Close),
+            1 => Just(EndAction::Disconnect),
+            1 => Just(EndAction::Fail),
+            1 => Just(EndAction::FailWrite),
+            1 => Just(EndAction::Sabotage(Sabotage::Panic)),
+            1 => Just(EndAction::Sabotage(Sabotage::Abort)),
+            1 => Just(EndAction::Sabotage(Sabotage::Close)),
+            1 => Just(EndAction::Sabotage(Sabotage::RemoveItself)),
+        ].prop_map(Action::End),
+    ]
+}
+
+/// How a test ends.
+#[derive(Clone, Copy, Debug)]
+enum Finish {
+    /// The peer reads everything: all of it arrives.
+    Deliver,
+    /// The channel is closed while the peer does not read.
+    CloseStalled,
+    /// The loop is drained.
+    Drain,
+}
+
+struct Quiet;
+
+impl Reporter for Quiet {
+    fn report(&self, _: &Report<'_>) {}
+}
+
+/// A channel under test, with its model.
+struct Run {
+    channel: Embedded,
+    shared: Shared,
+    order: Vec<Stock>,
+    writes: Vec<ModelWrite>,
+    operations: Vec<ChannelFuture>,
+    sent: Vec<u8>,
+    /// The bytes that the peer has sent.
+    inbound: Vec<u8>,
+    next_id: u16,
+    /// True once something may have ended the output or the channel.
+    may_be_over: bool,
+    /// True once the input may end, or messages may be lost to it.
+    may_lose_input: bool,
+}
+
+impl Run {
+    fn new(order: Vec<Stock>, rate: Option<u64>, half_closure: bool, auto_read: bool) -> Self {
+        let shared = Shared::new(rate);
+        let options = ChannelOptions {
+            water_marks: WaterMarks::new(200, 600).unwrap(),
+            allow_half_closure: half_closure,
+            auto_read,
+            ..ChannelOptions::default()
+        };
+        let builder = Embedded::builder().stream().options(options).reporter(Arc::new(Quiet));
+        let mut channel = builder.build(|edit| shared.build(&order, edit)).unwrap();
+        channel.run();
+        Self {
+            channel,
+            shared,
+            order,
+            writes: Vec::new(),
+            operations: Vec::new(),
+            sent: Vec::new(),
+            inbound: Vec::new(),
+            next_id: 0,
+            may_be_over: false,
+            may_lose_input: false,
+        }
+    }
+
+    /// Returns bytes that begin with a number of their own.
+    fn bytes(&mut self, len: usize) -> Bytes {
+        self.next_id += 1;
+        let mut bytes = BytesMut::zeroed(len);
+        if len > 0 {
+            bytes[..2].copy_from_slice(&(0x8000 | self.next_id).to_be_bytes());
+        }
+        bytes.freeze()
+    }
+
+    fn write(&mut self, len: usize, is_local: bool) {
+        let bytes = self.bytes(len);
+        if !is_local {
+            let future = self.channel.write(bytes.clone());
+            return self.writes.push(ModelWrite::with_future(vec![bytes], None, future));
+        }
+        let calls = Rc::new(Cell::new((0, Outcome::Open)));
+        let (counted, msg) = (calls.clone(), bytes.clone());
+        let done = waterwheel_channel::Completion::local(move |result| {
+            let outcome = if result.is_ok() { Outcome::Written } else { Outcome::Failed };
+            counted.set((counted.get().0 + 1, outcome));
+        });
+        self.channel.with_pipeline(|pipeline| pipeline.write_with(msg, done));
+        self.writes.push(ModelWrite::with_calls(bytes, calls));
+    }
+
+    fn write_source(&mut self, lens: &[usize], given: usize) {
+        let chunks: Vec<_> = lens.iter().map(|len| self.bytes(*len)).collect();
+        let source = Source::default();
+        let future = self.channel.write(source.message(&chunks, given));
+        self.writes.push(ModelWrite::with_future(chunks, Some(source), future));
+    }
+
+    fn sources(&self) -> Vec<Source> {
+        self.writes.iter().filter_map(|write| write.source.clone()).collect()
+    }
+
+    fn pick_source(&self, at: usize) -> Option<Source> {
+        let open: Vec<_> = self.sources().into_iter().filter(|it| !it.is_dropped()).collect();
+        (!open.is_empty()).then(|| open[at % open.len()].clone())
+    }
+
+    fn act(&mut self, action: &Action) {
+        match action {
+            Action::Write(len, is_local) => self.write(*len, *is_local),
+            Action::WriteSource(lens, given) => self.write_source(lens, *given),
+            Action::Give(count) => {
+                if let Some(source) = self.pick_source(0) {
+                    source.give(*count);
+                }
+            }
+            Action::EndSource(at, end) => {
+                if let Some(source) = self.pick_source(*at) {
+                    self.may_be_over |= !matches!(end, SourceEnd::Finish);
+                    source.end(*end);
+                }
+            }
+            Action::Cancel(at) if !self.writes.is_empty() => {
+                let at = at % self.writes.len();
+                self.writes[at].cancel();
+            }
+            Action::Cancel(_) => {}
+            Action::Flush => self.channel.flush(),
+            Action::Room(room) => self.channel.set_room(*room),
+            Action::ShortWrites(most) => self.channel.short_writes(*most),
+            Action::Pass(millis) => self.pass(*millis),
+            Action::Jump(millis) => {
+                self.channel.advance(Duration::from_millis(u64::from(*millis)));
+            }
+            Action::SetRate(rate) => {
+                let rate = rate.map(TrafficRate::per_second);
+                self.shared.shaping.set_channel_write_rate(rate);
+                self.shared.shaping.set_channel_read_rate(rate);
+            }
+            Action::SetGroupRate(rate) => {
+                self.shared.group.set_rate(rate.map(TrafficRate::per_second));
+            }
+            Action::Inbound(lens) => self.send_inbound(lens),
+            Action::Plan(plan) => self.shared.app.borrow_mut().plan.push(*plan),
+            Action::AutoRead(is_on) => {
+                self.channel.on_loop(|channel| channel.set_auto_read(*is_on))
+            }
+            Action::Read => self.channel.read(),
+            Action::Remove(at) => self.remove(*at),
+            Action::End(end) => self.end(*end),
+        }
+        self.channel.run();
+    }
+
+    fn send_inbound(&mut self, lens: &[usize]) {
+        let mut msgs = Vec::new();
+        for len in lens {
+            let start = self.inbound.len();
+            self.inbound.extend((start..start + len).map(|at| (at * 7 / 3) as u8));
+            msgs.push(Bytes::copy_from_slice(&self.inbound[start..]).into());
+        }
+        self.channel.write_inbound_all(msgs);
+    }
+
+    fn remove(&mut self, at: usize) {
+        if self.order.is_empty() {
+            return;
+        }
+        let stock = self.order.remove(at % self.order.len());
+        // A source that has begun cannot be finished without the handler, and the channel is closed.
+        self.may_be_over |= stock == Stock::Chunked;
+        self.channel.with_pipeline(|pipeline| {
+            let _gone = pipeline.remove(stock.name());
+            if stock == Stock::Codec {
+                let _gone = pipeline.remove("decoder");
+            }
+        });
+    }
+
+    fn end(&mut self, end: EndAction) {
+        self.may_be_over = true;
+        self.may_lose_input |= !matches!(end, EndAction::ShutdownOutput | EndAction::FinishInbound);
+        match end {
+            EndAction::ShutdownOutput => self.operate(Channel::shutdown_output),
+            EndAction::Close => self.operate(Channel::close),
+            EndAction::Disconnect => self.operate(Channel::disconnect),
+            EndAction::FinishInbound => {
+                self.may_lose_input = true;
+                self.channel.finish_inbound();
+            }
+            EndAction::Fail => self.channel.fail(Error::new("reset")),
+            EndAction::FailWrite => self.channel.fail_write(std::io::ErrorKind::BrokenPipe.into()),
+            EndAction::Sabotage(act) => self.channel.fire_user_event(act),
+        }
+    }
+
+    fn operate(&mut self, operation: impl FnOnce(&Channel) -> ChannelFuture) {
+        let done = self.channel.on_loop(operation);
+        self.operations.push(done);
+    }
+
+    fn pass(&mut self, millis: u32) {
+        for _ in 0..millis {
+            self.channel.advance(Duration::from_millis(1));
+        }
+    }
+
+    /// Checks what must hold at any time.
+    fn check(&mut self, is_over: bool) -> Result<(), String> {
+        while let Some(msg) = self.channel.read_outbound_any() {
+            self.sent.extend_from_slice(&msg.into_bytes().map_err(|_| "not bytes")?);
+        }
+        check_sent(&self.sent, &mut self.writes, is_over)?;
+        let app = self.shared.app.borrow();
+        if self.inbound.starts_with(&app.read) { Ok(()) } else { Err("the input changed".into()) }
+    }
+
+    fn finish(&mut self, finish: Finish) -> Result<(), String> {
+        self.shared.app.borrow_mut().plan.clear();
+        match finish {
+            Finish::Deliver => self.deliver()?,
+            Finish::CloseStalled => self.close_stalled()?,
+            // The loop has ended, and its channels with it.
+            Finish::Drain => return self.drain().and_then(|()| self.check_closed()),
+        }
+        self.channel.close();
+        for _ in 0..70 {
+            self.channel.advance(Duration::from_secs(1));
+        }
+        self.check_closed()
+    }
+
+    fn finish_sources(&mut self) {
+        self.channel.clear_faults();
+        self.act(&Action::SetRate(None));
+        self.act(&Action::SetGroupRate(None));
+        self.sources().iter().for_each(|source| source.end(SourceEnd::Finish));
+        self.channel.run();
+        self.channel.flush();
+    }
+
+    fn deliver(&mut self) -> Result<(), String> {
+        self.finish_sources();
+        self.channel.on_loop(|channel| channel.set_auto_read(true));
+        for _ in 0..400 {
+            self.channel.advance(Duration::from_millis(100));
+        }
+        self.check(false)?;
+        let pending = self.channel.channel().pending_bytes();
+        if pending > 0 {
+            return Err(format!("{pending} bytes pending, and nothing to wait for"));
+        }
+        if !self.may_be_over {
+            if !self.channel.channel().is_open() {
+                let cause = self.channel.channel().close_cause();
+                return Err(format!("the channel was closed: {cause:?}"));
+            }
+            for (at, write) in self.writes.iter_mut().enumerate() {
+                let outcome = write.outcome();
+                if !matches!(outcome, Outcome::Written | Outcome::Cancelled) {
+                    return Err(format!("write {at} is {outcome:?}"));
+                }
+            }
+            self.check_input()?;
+            self.check_rest()?;
+        }
+        Ok(())
+    }
+
+    fn check_input(&mut self) -> Result<(), String> {
+        let (read, sent) = (self.shared.app.borrow().read.len(), self.inbound.len());
+        if self.may_lose_input || read + 3 > sent {
+            return Ok(());
+        }
+        Err(format!("{read} of {sent} bytes were read"))
+    }
+
+    /// Checks that a channel at rest has only the timers that measure time, and allocates no turns of its loop.
+    fn check_rest(&mut self) -> Result<(), String> {
+        let of = |stock: &Stock| match stock {
+            Stock::Idle => 3,
+            Stock::ReadTimeout => 1,
+            _ => 0,
+        };
+        let expected: usize = self.order.iter().map(of).sum();
+        let timers = self.channel.channel().event_loop().metrics().timers;
+        // The write timeout's timer ends with its next firing.
+        if timers <= expected + 1 { Ok(()) } else { Err(format!("{timers} timers at rest")) }
+    }
+
+    fn close_stalled(&mut self) -> Result<(), String> {
+        self.channel.set_room(0);
+        self.operate(Channel::close);
+        for _ in 0..700 {
+            self.channel.advance(Duration::from_millis(100));
+        }
+        if self.channel.channel().is_open() { Err("the close never ends".into()) } else { Ok(()) }
+    }
+
+    fn drain(&mut self) -> Result<(), String> {
+        self.finish_sources();
+        let options = DrainOptions::within(Duration::from_secs(600));
+        let options = options.shutdown(Duration::ZERO, Duration::from_secs(5)).unwrap();
+        let drained = self.channel.channel().event_loop().drain(options);
+        for _ in 0..600 {
+            self.channel.advance(Duration::from_millis(100));
+        }
+        if drained.is_done() { Ok(()) } else { Err("the drain does not end".into()) }
+    }
+
+    fn check_closed(&mut self) -> Result<(), String> {
+        if self.channel.channel().is_open() {
+            return Err("the channel does not close".into());
+        }
+        self.check(true)?;
+        for (at, write) in self.writes.iter_mut().enumerate() {
+            if write.outcome() == Outcome::Open {
+                return Err(format!("write {at} never completes"));
+            }
+        }
+        if self.operations.iter().any(|done| !done.is_done()) {
+            return Err("an operation never completes".into());
+        }
+        if self.sources().iter().any(|source| !source.is_dropped()) {
+            return Err("a source was not dropped".into());
+        }
+        let pending = self.channel.channel().pending_bytes();
+        let held = self.shared.group.stats_at(self.channel.now()).held;
+        if (pending, held) != (0, 0) {
+            return Err(format!("{pending} bytes pending and {held} held after the close"));
+        }
+        if !self.shared.app.borrow().is_inactive && self.operations.len() < usize::MAX {
+            return Err("the application was not told of the end".into());
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn c14_any_actions_on_any_pipeline_lose_nothing_and_end(
+        order in any_order(),
+        rate in prop::option::of(prop_oneof![Just(1u64), 800u64..50_000]),
+        half_closure in any::<bool>(),
+        auto_read in any::<bool>(),
+        actions in vec(action(), 1..50),
+        finish in prop_oneof![Just(Finish::Deliver), Just(Finish::CloseStalled), Just(Finish::Drain)],
+    ) {
+        let mut run = Run::new(order, rate, half_closure, auto_read);
+        for action in &actions {
+            run.act(action);
+            run.check(false).map_err(|error| TestCaseError::fail(format!("{action:?}: {error}")))?;
+        }
+        run.finish(finish).map_err(TestCaseError::fail)?;
+    }
+}
