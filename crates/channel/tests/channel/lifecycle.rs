@@ -438,6 +438,30 @@ fn c02_errors_name_the_cause_of_a_close_for_as_long_as_a_handle_exists() {
 }
 
 #[test]
+fn c02_a_requested_close_is_seen_before_the_loop_performs_it() {
+    type Ask = fn(&Channel);
+    let asks: [Ask; 3] = [
+        |channel| drop(channel.close()),
+        |channel| channel.close_without_future(),
+        |channel| drop(channel.disconnect()),
+    ];
+    for ask in asks {
+        let mut embedded = Embedded::new(|_| Ok(())).unwrap();
+        let channel = embedded.channel().clone();
+        assert!(!channel.is_close_requested());
+        ask(&channel);
+        assert!(channel.is_open() && channel.is_close_requested());
+        embedded.run();
+        assert!(!channel.is_open() && channel.is_close_requested());
+    }
+    let mut embedded = Embedded::new(|_| Ok(())).unwrap();
+    let channel = embedded.channel().clone();
+    embedded.fail(Error::new("cut"));
+    embedded.run();
+    assert!(channel.is_close_requested(), "nobody asked, but it is closed");
+}
+
+#[test]
 fn c02_channels_are_numbered_in_the_order_of_their_creation() {
     let [first, second] = [(); 2].map(|()| Embedded::new(|_| Ok(())).unwrap());
     let [first, second] = [first.channel().id(), second.channel().id()];

@@ -119,6 +119,13 @@ impl Channel {
         self.shared.active.load(Ordering::Acquire)
     }
 
+    /// True once a close or disconnect was requested through a handle, on any thread, or the channel is closed. The
+    /// close may still be on its way to the loop, wait for a handler, or have been refused by one.
+    #[must_use]
+    pub fn is_close_requested(&self) -> bool {
+        self.shared.close_requested.load(Ordering::Acquire) || !self.is_open()
+    }
+
     /// True while the channel is registered with its loop.
     #[must_use]
     pub fn is_registered(&self) -> bool {
@@ -272,6 +279,7 @@ impl Channel {
     #[track_caller]
     pub fn disconnect(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
+        self.shared.close_requested.store(true, Ordering::Release);
         self.submit(ChannelRequest::Disconnect(promise));
         future
     }
@@ -281,6 +289,7 @@ impl Channel {
     #[track_caller]
     pub fn close(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
+        self.shared.close_requested.store(true, Ordering::Release);
         self.submit(ChannelRequest::Close(Some(promise)));
         future
     }
@@ -288,6 +297,7 @@ impl Channel {
     /// Closes the channel after its flushed writes, as [`close`](Self::close) does, but returns no future. On the
     /// loop this allocates nothing.
     pub fn close_without_future(&self) {
+        self.shared.close_requested.store(true, Ordering::Release);
         self.submit(ChannelRequest::Close(None));
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct ChannelShared {
     pub(in crate::channel) registered: AtomicBool,
     pub(in crate::channel) writable: AtomicBool,
     pub(in crate::channel) auto_read: AtomicBool,
+    /// True once a handle has asked for the close, which may still be on its way to the loop.
+    pub(in crate::channel) close_requested: AtomicBool,
     /// Flags of servers: [`LISTENS`], [`PAUSED`].
     server: AtomicU8,
     pub(in crate::channel) pending: AtomicUsize,
@@ -133,6 +135,7 @@ impl ChannelShared {
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
+            close_requested: AtomicBool::new(false),
             server: AtomicU8::new(if listens { LISTENS } else { 0 }),
             options,
             pending: AtomicUsize::new(0),
