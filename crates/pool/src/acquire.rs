@@ -67,8 +67,9 @@ impl Acquire {
         }
     }
 
-    /// Calls `consumer` with the outcome: at once if it is known and the caller is on a loop; otherwise on a loop of the
-    /// pool, which is the calling loop if that is one of them. The acquire cannot be cancelled any more.
+    /// Calls `consumer` with the outcome, on a loop of the pool, which is the calling loop if that is one of them. An
+    /// outcome that is known already is delivered at once if the caller is on a loop, and an acquire that was refused
+    /// at once on any thread: the pool may have no loop left. The acquire cannot be cancelled any more.
     pub fn on_complete(mut self, consumer: impl FnOnce(Result<Lease, Error>) + Send + 'static) {
         match std::mem::replace(&mut self.0, AcquireState::Taken) {
             AcquireState::Waiting(future) => future.on_complete(consumer),
@@ -78,7 +79,6 @@ impl Acquire {
                     promise.complete(outcome);
                     future.on_complete(consumer);
                 }
-                // An error is delivered on the calling thread: the pool may have no loop left.
                 _ => consumer(outcome),
             },
             AcquireState::Taken => unreachable!("an acquire is consumed once"),

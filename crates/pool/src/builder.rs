@@ -107,7 +107,9 @@ impl ChannelPoolBuilder {
 
     /// Keeps at least this many connections idle or arriving for each address that was used or
     /// [warmed up](ChannelPool::warm_up), within the limits. After a failed connect, and after a connection that ended
-    /// unused, the next one is opened after 1 s, then 2 s, up to 30 s. Default: zero.
+    /// unused, the next one is opened after 1 s, then 2 s, up to 30 s. At the
+    /// [total limit](Self::max_open_total) acquires come first: an address whose idle connections were closed for
+    /// another one is stocked again when it is next used. Default: zero.
     pub fn min_idle(mut self, min: usize) -> Self {
         self.limits.min_idle = min;
         self

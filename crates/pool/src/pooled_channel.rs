@@ -44,6 +44,6 @@ impl PooledHandle for Arc<PooledChannel> {
     }
 
     fn is_usable(&self) -> bool {
-        self.channel.is_active()
+        self.channel.is_active() && !self.channel.is_close_requested()
     }
 }

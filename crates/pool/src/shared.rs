@@ -22,7 +22,7 @@ pub(crate) type Actions = PoolActions<Arc<PooledChannel>, Waiter>;
 /// The shared half of a pool.
 ///
 /// Any thread may take the lock: those that acquire and give back, and the loops of the connections. It is held for one
-/// change of the state ([`PoolCore`]): a few dozen instructions, more only when a pool or an address is closed. Nothing
+/// change of the state ([`PoolCore`]), which is longer only when a pool or an address is closed. Nothing
 /// of the user's is called or dropped under it; changes return actions, which are performed afterwards.
 /// There is no other synchronisation than this lock, the flag of [`PooledChannel`] and the executor's promises.
 ///
@@ -183,12 +183,16 @@ impl ChannelPoolShared {
     pub(crate) fn enqueue(self: &Arc<Self>, waiter: Waiter) {
         let (address, now) = (waiter.address.clone(), self.clock.now());
         let place = (waiter.event_loop, waiter.ticket);
-        let outcome =
-            self.change(|core, actions| core.enqueue(&address, place, waiter, now, actions));
+        // One that is dropped later finds itself in the queue.
+        let outcome = self.change(|core, actions| match waiter.promise.is_cancelled() {
+            true => Err(waiter),
+            false => Ok(core.enqueue(&address, place, waiter, now, actions)),
+        });
         match outcome {
-            EnqueueOutcome::Queued => {}
-            EnqueueOutcome::Served { connection, waiter } => self.deliver(waiter, connection),
-            EnqueueOutcome::Refused { error, waiter } => waiter.complete(Err(error)),
+            Ok(EnqueueOutcome::Queued) => {}
+            Ok(EnqueueOutcome::Served { connection, waiter }) => self.deliver(waiter, connection),
+            Ok(EnqueueOutcome::Refused { error, waiter }) => waiter.complete(Err(error)),
+            Err(cancelled) => cancelled.stop_timer(),
         }
     }
 
@@ -246,7 +250,7 @@ impl ChannelPoolShared {
         });
     }
 
-    /// Queues an acquire again. Its timer may have fired while it was not in the queue.
+    /// Queues an acquire again. It may have been dropped, and its timer may have fired, while it was not in the queue.
     fn requeue(self: &Arc<Self>, waiter: Waiter) {
         let (address, ticket, until) = (waiter.address.clone(), waiter.ticket, waiter.until);
         self.enqueue(waiter);

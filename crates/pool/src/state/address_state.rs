@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use waterwheel_channel::{AddressSpec, Slab, Token};
+use waterwheel_channel::{AddressSpec, Token};
 
-use super::connection::{PoolEntry, StageCounts};
+use super::connection::StageCounts;
 use super::idle_list::IdleList;
 use crate::options::{LoopAffinity, ReuseOrder};
 
@@ -25,6 +25,8 @@ pub(super) struct AddressState<W> {
     pub(super) waiting: BTreeMap<u64, WaitingAcquire<W>>,
     /// Waiting acquires for which no connection is arriving, as last counted.
     pub(super) uncovered: usize,
+    /// The ticket under which the address is among those that wait for room in total, if it is.
+    pub(super) room_ticket: Option<u64>,
     /// True while the minimum of idle connections is kept.
     pub(super) is_stocked: bool,
     /// True from a failed connect until the retry, if the minimum of idle connections is kept.
@@ -41,6 +43,7 @@ impl<W> AddressState<W> {
             idle: vec![IdleList::default(); loops + 1],
             waiting: BTreeMap::new(),
             uncovered: 0,
+            room_ticket: None,
             is_stocked: true,
             is_backing_off: false,
             failures: 0,
@@ -63,29 +66,28 @@ impl<W> AddressState<W> {
     }
 
     /// Chooses an idle connection for an acquire from this loop, by the rules of [`LoopAffinity`].
-    pub(super) fn choose_idle<C>(
+    pub(super) fn choose_idle(
         &self,
-        connections: &Slab<PoolEntry<C>>,
         from: Option<usize>,
         (reuse, affinity): (ReuseOrder, LoopAffinity),
         has_room: bool,
     ) -> Option<Token> {
         let end_of = |list: &IdleList| match reuse {
-            ReuseOrder::NewestFirst => list.newest,
-            ReuseOrder::OldestFirst => list.oldest,
+            ReuseOrder::NewestFirst => list.newest(),
+            ReuseOrder::OldestFirst => list.oldest(),
         };
         let own = from.filter(|_| affinity != LoopAffinity::Ignored);
         if let Some(own) = own {
             let found = end_of(&self.idle[own]);
             if found.is_some() || (has_room && affinity == LoopAffinity::LocalFirst) {
-                return found;
+                return found.map(|(_, id)| id);
             }
         }
         let ends = self.idle.iter().filter_map(end_of);
-        let order = |id: &Token| connections.get(*id).map(|entry| entry.use_order);
-        match reuse {
-            ReuseOrder::NewestFirst => ends.max_by_key(order),
-            ReuseOrder::OldestFirst => ends.min_by_key(order),
-        }
+        let found = match reuse {
+            ReuseOrder::NewestFirst => ends.max(),
+            ReuseOrder::OldestFirst => ends.min(),
+        };
+        found.map(|(_, id)| id)
     }
 }

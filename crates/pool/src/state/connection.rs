@@ -3,7 +3,6 @@
 use waterwheel_channel::Token;
 use waterwheel_executor::{Canceller, Nanos};
 
-use super::idle_list::IdleLink;
 use crate::metrics::CloseReason;
 
 /// The handle of a connection, as far as the state knows it. Both methods are called under the pool's lock and touch
@@ -12,7 +11,7 @@ pub(crate) trait PooledHandle: Clone {
     /// Records whether the connection is idle, for the handler that watches it.
     fn set_idle(&self, is_idle: bool);
 
-    /// False if the connection was closed and the pool has not been notified yet.
+    /// False if the connection was closed, or is about to be, and the pool has not been notified yet.
     fn is_usable(&self) -> bool;
 }
 
@@ -44,14 +43,12 @@ pub(super) struct PoolEntry<C> {
     pub(super) retired: Option<CloseReason>,
     /// True once the connection was leased.
     pub(super) was_used: bool,
-    /// Increases with every use of any connection.
+    /// Increases with every use of any connection; the key in the idle lists.
     pub(super) use_order: u64,
     /// The end of the last use, which the idle limit counts from.
     pub(super) last_used: Nanos,
     /// The end of the last use or check, which checks count from.
     pub(super) idle_since: Nanos,
-    /// The places in the idle lists, indexed by [`ListKind`](super::idle_list::ListKind).
-    pub(super) links: [IdleLink; 2],
 }
 
 impl<C> PoolEntry<C> {
@@ -67,7 +64,6 @@ impl<C> PoolEntry<C> {
             use_order: 0,
             last_used: Nanos(0),
             idle_since: Nanos(0),
-            links: Default::default(),
         }
     }
 }

@@ -57,7 +57,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         loop {
             let (has_room, rules) = (self.has_room(key), (self.limits.reuse, self.limits.affinity));
             let state = self.addresses.get(key)?;
-            let id = state.choose_idle(&self.connections, from, rules, has_room)?;
+            let id = state.choose_idle(from, rules, has_room)?;
             let handle = self.connections.get(id)?.handle.as_ref()?;
             if handle.is_usable() {
                 return Some(id);
@@ -100,7 +100,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         }
         self.set_stage(id, Idle);
         if self.limits.max_open_total.is_some() {
-            self.cover_oldest(now, actions);
+            self.cover_oldest(key, now, actions);
         }
         let is_idle = self.connections.get(id).is_some_and(|entry| entry.stage == Idle);
         if is_idle { ReadyOutcome::Idle } else { ReadyOutcome::NotIdle }
@@ -132,7 +132,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     /// Uses the room that a connection has left.
     pub(super) fn use_room(&mut self, key: Token, now: Nanos, actions: &mut PoolActions<C, W>) {
         match self.limits.max_open_total {
-            Some(_) => self.cover_oldest(now, actions),
+            Some(_) => self.cover_oldest(key, now, actions),
             None => self.cover(key, None, now, actions),
         }
     }
@@ -153,21 +153,11 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         }
     }
 
-    /// Covers uncovered acquires of all addresses, in the order of their age. Looks at every address: only under a
-    /// total limit, and only while acquires are uncovered.
-    fn cover_oldest(&mut self, now: Nanos, actions: &mut PoolActions<C, W>) {
-        loop {
-            let can_be_covered =
-                |key: &Token| self.is_uncovered(*key) && self.has_own_room_or_idle(*key);
-            let age = |key: &Token| {
-                let state = self.addresses.get(*key)?;
-                state.waiting.first_key_value().map(|(ticket, _)| *ticket)
-            };
-            if !self.addresses.tokens().any(|key| self.is_uncovered(key)) {
-                return;
-            }
-            let oldest = self.addresses.tokens().filter(can_be_covered).min_by_key(age);
-            let Some(key) = oldest else { return };
+    /// Covers uncovered acquires of all addresses, in the order of their age: under a total limit, after a change of
+    /// the address `changed`.
+    fn cover_oldest(&mut self, changed: Token, now: Nanos, actions: &mut PoolActions<C, W>) {
+        self.count_uncovered(changed);
+        while let Some((_, &key)) = self.need_room.first_key_value() {
             let covered = self.cover_one(key, None, now, actions);
             self.count_uncovered(key);
             if !covered {
@@ -225,7 +215,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         self.count_uncovered(key);
         if self.has_own_room_or_idle(key)
             && self.stages.of(Closing) < self.uncovered
-            && let Some(oldest) = self.idle.oldest
+            && let Some((_, oldest)) = self.idle.oldest()
         {
             self.retire(oldest, CloseReason::Evicted, actions);
         }
@@ -241,7 +231,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         !self.is_closed && self.limits.max_open.is_none_or(|max| open.is_some_and(|it| it < max))
     }
 
-    fn has_own_room_or_idle(&self, key: Token) -> bool {
+    pub(super) fn has_own_room_or_idle(&self, key: Token) -> bool {
         let idle = self.addresses.get(key).map_or(0, |state| state.stages.of(Idle));
         idle > 0 || self.has_own_room(key)
     }
@@ -279,7 +269,6 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
 
     /// Ends every change of an address: restocks it, or forgets it if nothing is left of it.
     pub(super) fn settle(&mut self, key: Token, actions: &mut PoolActions<C, W>) {
-        self.count_uncovered(key);
         let min_idle = if self.is_closed { 0 } else { self.limits.min_idle };
         while let Some(state) = self.addresses.get(key)
             && state.is_stocked
@@ -289,6 +278,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         {
             self.open_connection(key, None, actions);
         }
+        self.count_uncovered(key);
         let Some(state) = self.addresses.get(key) else { return };
         if state.stages.open() == 0 && state.waiting.is_empty() && !state.is_backing_off {
             let address = state.address.clone();

@@ -176,11 +176,12 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         let limit = self.limits.idle_limit?;
         let entry = self.connections.get(id)?;
         let idle = now.since(entry.last_used);
-        if entry.stage != Idle {
-            return Some(limit);
-        }
-        if idle < limit {
-            return Some(limit - idle);
+        match entry.stage {
+            Idle | Checking if idle < limit => return Some(limit - idle),
+            Idle => {}
+            // A check ends soon, and does not count as a use.
+            Checking => return Some(limit / 16),
+            _ => return Some(limit),
         }
         let state = self.addresses.get(entry.address)?;
         if state.is_stocked && state.stages.of(Idle) <= self.limits.min_idle {

@@ -26,6 +26,8 @@
 
 mod address_state;
 mod connection;
+#[cfg(test)]
+mod costs;
 mod decisions;
 mod events;
 mod idle_list;
@@ -33,7 +35,7 @@ mod idle_list;
 mod properties;
 mod stages;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -113,8 +115,11 @@ pub(crate) struct PoolCore<C, W> {
     by_address: HashMap<Arc<AddressSpec>, Token>,
     connections: Slab<PoolEntry<C>>,
     stages: StageCounts,
-    /// Idle connections of all addresses, least recently used first.
+    /// Under a total limit: idle connections of all addresses, least recently used first.
     idle: IdleList,
+    /// Under a total limit: addresses with uncovered acquires that only the total limit keeps waiting, by the ticket of
+    /// the oldest.
+    need_room: BTreeMap<u64, Token>,
     uses: u64,
     waiting: usize,
     uncovered: usize,
@@ -132,6 +137,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
             connections: Slab::default(),
             stages: StageCounts::default(),
             idle: IdleList::default(),
+            need_room: BTreeMap::new(),
             uses: 0,
             waiting: 0,
             uncovered: 0,
@@ -185,6 +191,8 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         }
         if let Some(state) = self.addresses.get_mut(key) {
             state.waiting.insert(ticket, WaitingAcquire { waiter, event_loop: from });
+            // An address that was retired is in use again.
+            state.is_stocked = true;
             self.waiting += 1;
         }
         self.cover(key, from, now, actions);

@@ -416,6 +416,7 @@ impl Model {
         let max_total = self.limits.max_open_total.unwrap_or(usize::MAX);
         assert!(metrics.now.open <= max_total);
         let mut uncovered = 0;
+        let mut need_room = BTreeSet::new();
         for (index, name) in self.names.iter().enumerate() {
             let counts = self.core.counts_of(name);
             let max = self.limits.max_open.unwrap_or(usize::MAX);
@@ -423,6 +424,9 @@ impl Model {
             assert_eq!(counts.waiting, self.waiting[index].len());
             let missing = counts.waiting.saturating_sub(counts.connecting + counts.checking);
             uncovered += missing;
+            if missing > 0 && (counts.idle > 0 || counts.open < max) {
+                need_room.extend(self.waiting[index].first());
+            }
             // No acquire waits for nothing: there is no idle connection, and either no room, or room is being made.
             if missing > 0 {
                 assert_eq!(counts.idle, 0, "{counts}");
@@ -433,6 +437,9 @@ impl Model {
             }
         }
         assert_eq!(self.core.uncovered, uncovered);
+        let has_total_limit = self.limits.max_open_total.is_some();
+        let expected = if has_total_limit { need_room } else { BTreeSet::new() };
+        assert!(self.core.need_room.keys().eq(&expected));
     }
 
     /// Lets everything that is on its way arrive.

@@ -7,7 +7,6 @@ use waterwheel_channel::{AddressSpec, Token};
 use super::ConnectionStage::{Closing, Idle};
 use super::address_state::AddressState;
 use super::connection::{ConnectionStage, PooledHandle};
-use super::idle_list::ListKind;
 use super::{PoolAction, PoolActions, PoolCore};
 use crate::metrics::CloseReason;
 
@@ -26,7 +25,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(super) fn set_stage(&mut self, id: Token, stage: ConnectionStage) {
         let Some(entry) = self.connections.get_mut(id) else { return };
         let before = std::mem::replace(&mut entry.stage, stage);
-        let (key, event_loop) = (entry.address, entry.event_loop);
+        let (key, event_loop, used) = (entry.address, entry.event_loop, entry.use_order);
         if let Some(handle) = entry.handle.as_ref().filter(|_| (before == Idle) != (stage == Idle))
         {
             handle.set_idle(stage == Idle);
@@ -36,13 +35,18 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         let Some(state) = self.addresses.get_mut(key) else { return };
         state.stages.remove(before);
         state.stages.add(stage);
+        let has_total_limit = self.limits.max_open_total.is_some();
         if before == Idle {
-            state.idle_of(event_loop).remove(&mut self.connections, ListKind::Loop, id);
-            self.idle.remove(&mut self.connections, ListKind::Pool, id);
+            state.idle_of(event_loop).remove(used);
+            if has_total_limit {
+                self.idle.remove(used);
+            }
         }
         if stage == Idle {
-            state.idle_of(event_loop).insert(&mut self.connections, ListKind::Loop, id);
-            self.idle.insert(&mut self.connections, ListKind::Pool, id);
+            state.idle_of(event_loop).insert(used, id);
+            if has_total_limit {
+                self.idle.insert(used, id);
+            }
         }
     }
 
@@ -86,10 +90,19 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         actions.extend(entry.handle.map(PoolAction::Forget));
     }
 
+    /// Counts the uncovered acquires of an address anew, and records whether it waits for room in total.
     pub(super) fn count_uncovered(&mut self, key: Token) {
+        let can_use_room = self.limits.max_open_total.is_some() && self.has_own_room_or_idle(key);
         let Some(state) = self.addresses.get_mut(key) else { return };
         let uncovered = state.count_uncovered();
         self.uncovered = self.uncovered - state.uncovered + uncovered;
         state.uncovered = uncovered;
+        let oldest = state.waiting.first_key_value().map(|(ticket, _)| *ticket);
+        let ticket = oldest.filter(|_| can_use_room && uncovered > 0);
+        let before = std::mem::replace(&mut state.room_ticket, ticket);
+        if before != ticket {
+            before.map(|ticket| self.need_room.remove(&ticket));
+            ticket.map(|ticket| self.need_room.insert(ticket, key));
+        }
     }
 }

@@ -169,3 +169,21 @@ fn k12_a_handler_that_panics_costs_its_connection_only() {
     drop(lease);
     let (_next, _peer) = fixture.open(ADDRESS);
 }
+
+#[test]
+fn k12_a_connection_whose_close_was_requested_is_not_handed_out() {
+    let fixture = Fixture::new(|pool| pool.max_open(1));
+    let (lease, peer) = fixture.open(ADDRESS);
+    let waiting = fixture.pool.acquire(ADDRESS);
+    // The loop is busy: the close is still in its queue when the lease is given back.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    fixture.event_loop(0).execute(move || wait.recv().unwrap()).unwrap();
+    drop(lease.close());
+    drop(lease);
+    assert!(!waiting.is_done(), "handed out although its close was requested");
+    go.send(()).unwrap();
+    let _next = fixture.accept();
+    assert!(peer.is_closed());
+    assert!(waiting.join().unwrap().is_open());
+    assert_eq!(fixture.closed(CloseReason::Closed), 1);
+}

@@ -295,10 +295,10 @@ fn k12_a_connection_that_is_closed_before_the_acquire_hook_costs_nobody() {
     let channel = lease.clone();
     drop(lease);
     fixture.settle();
-    // The loop is busy while the channel is closed and the test acquires: the hook comes too late.
+    // The loop is busy while the test acquires, then closes the channel: the hook comes too late.
     let (go, wait) = std::sync::mpsc::channel::<()>();
     fixture.event_loop(0).execute(move || wait.recv().unwrap()).unwrap();
-    drop(channel.close());
+    fixture.event_loop(0).execute(move || channel.close_without_future()).unwrap();
     let acquire = fixture.pool.acquire_within(ADDRESS, 3 * SECOND);
     assert_eq!(fixture.pool.metrics().now.leased, 1);
     go.send(()).unwrap();

@@ -8,4 +8,5 @@ mod closing;
 mod hooks;
 mod limits;
 mod loops;
+mod reentrancy;
 mod time_limits;

@@ -156,3 +156,32 @@ fn k12_the_longest_limits_of_time_are_no_limits() {
     drop(waiting.join().unwrap());
     fixture.assert_at_rest(1, 0);
 }
+
+#[test]
+fn k12_checks_do_not_prolong_the_idle_limit() {
+    let fixture = Fixture::new(|pool| {
+        pool.idle_limit(50 * SECOND)
+            .check_while_idle(10 * SECOND)
+            .health_check(|_| async { Ok(()) })
+    });
+    let (lease, peer) = fixture.open(ADDRESS);
+    fixture.advance(SECOND / 2);
+    drop(lease);
+    // The checks have no duration here: the fifth one begins when the limit is reached.
+    for _ in 0..110 {
+        fixture.advance(SECOND / 2);
+    }
+    assert!(peer.is_closed(), "idle for 55 s");
+}
+
+#[test]
+fn k12_an_address_used_again_after_it_was_retired_is_stocked_again() {
+    let fixture = Fixture::new(|pool| pool.min_idle(1));
+    let (lease, _peer) = fixture.open(ADDRESS);
+    let _stock = fixture.accept();
+    fixture.pool.retire(ADDRESS);
+    fixture.settle();
+    let (again, _again_peer) = fixture.open(ADDRESS);
+    assert!(fixture.next_connect().is_some(), "the minimum is kept for an address in use");
+    drop((lease, again));
+}
