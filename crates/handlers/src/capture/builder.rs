@@ -1,8 +1,8 @@
 //! The builder of a capture file: its limits, its writer, its clock.
 
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
@@ -91,9 +91,7 @@ impl CaptureFileBuilder {
     pub fn create(self, path: impl AsRef<Path>) -> Result<CaptureFile, CaptureError> {
         self.check()?;
         let path = path.as_ref();
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(path);
-        match file {
+        match create_private(path) {
             Ok(file) => self.build(path.display().to_string(), CaptureOutput::File(file)),
             Err(source) => Err(CaptureError::Create { path: path.to_owned(), source }),
         }
@@ -142,6 +140,18 @@ impl CaptureFileBuilder {
         let queue = RecordQueue::new(CaptureLimits { snap_len, queue_bytes, file_bytes });
         Ok(CaptureFile::new(CaptureParts { name, output, queue, executor, origin }))
     }
+}
+
+/// Creates a file, or empties an existing one, that its owner alone may read. Pipes and devices stay as they are.
+fn create_private(path: &Path) -> io::Result<File> {
+    const OWNER_ONLY: u32 = 0o600;
+    let mut options = OpenOptions::new();
+    let file = options.write(true).create(true).truncate(true).mode(OWNER_ONLY).open(path)?;
+    // The mode above is that of a new file.
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(OWNER_ONLY))?;
+    }
+    Ok(file)
 }
 
 /// Returns the time of day at which the monotonic clock showed zero.

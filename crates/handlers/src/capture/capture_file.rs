@@ -109,7 +109,7 @@ pub struct CaptureStats {
 
 impl CaptureFile {
     /// Creates a file with the default limits, readable by its owner only: a capture contains everything that peers
-    /// send, passwords included. An existing file is replaced.
+    /// send, passwords included. An existing file is emptied, and from then on readable by its owner only too.
     ///
     /// # Errors
     /// The file cannot be created or written.

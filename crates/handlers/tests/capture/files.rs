@@ -1,7 +1,9 @@
 //! The file: flush, close, errors, and channels on several threads.
 
+use std::fs::Permissions;
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -214,6 +216,55 @@ fn k06_a_file_is_readable_by_its_owner_only() {
     file.close().join().unwrap();
     std::fs::remove_file(path).unwrap();
     assert_eq!(mode & 0o777, 0o600);
+}
+
+#[test]
+fn k06_an_existing_file_that_everybody_may_read_is_closed_to_others() {
+    let path = std::env::temp_dir().join(format!("waterwheel-open-{}.pcap", std::process::id()));
+    std::fs::write(&path, "from before").unwrap();
+    std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+    let file = CaptureFile::create(&path).unwrap();
+    let metadata = std::fs::metadata(&path).unwrap();
+    file.close().join().unwrap();
+    std::fs::remove_file(path).unwrap();
+    assert_eq!((metadata.permissions().mode() & 0o777, metadata.len()), (0o600, 24));
+}
+
+/// Runs again in a process of its own, whose files cannot be longer than 100 KiB.
+#[test]
+fn k06_a_record_that_a_full_disk_has_cut_off_is_removed() {
+    const LIMITED: &str = "WATERWHEEL_LIMITED_FILES";
+    if std::env::var_os(LIMITED).is_none() {
+        let limited = "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\"";
+        let name = "files::k06_a_record_that_a_full_disk_has_cut_off_is_removed";
+        let mut command = Command::new("bash");
+        command.args(["-c", limited]).arg(std::env::current_exe().unwrap());
+        let output = command.args(["--exact", name, "--nocapture"]).env(LIMITED, "").output();
+        let output = output.unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{text}");
+        return;
+    }
+    let path = std::env::temp_dir().join(format!("waterwheel-full-{}.pcap", std::process::id()));
+    let file = builder().create(&path).unwrap();
+    let mut channel = stream(&file, LOCAL, PEER);
+    let mut whole = Vec::new();
+    let error = loop {
+        for len in [1_000, 7_000, 3_000] {
+            channel.write_inbound(Bytes::from(vec![b'x'; len]));
+        }
+        match file.flush().join() {
+            Ok(()) => whole = std::fs::read(&path).unwrap(),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error.find(), Some(CaptureError::Write { .. })), "{error:?}");
+    let left = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    // A round has 11,168 bytes: nine fit, and the first record of the tenth.
+    let (before, after) = (read_pcap(&whole), read_pcap(&left));
+    assert_eq!((before.len(), after.len()), (3 + 9 * 3, 3 + 9 * 3 + 1));
+    assert!(left.starts_with(&whole) && left.len() < 100 * 1024);
 }
 
 #[test]
