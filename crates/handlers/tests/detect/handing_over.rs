@@ -276,6 +276,51 @@ fn k13_a_detector_that_is_removed_from_outside_passes_on_what_it_holds() {
     assert_eq!(log.take(), ["app on_read ey", "app on_read_complete"]);
 }
 
+/// Answers the detector's first request with bytes, and removes it before it gets them.
+#[derive(Default)]
+struct RemovesDetector {
+    has_answered: bool,
+}
+
+impl Handler for RemovesDetector {
+    fn interest(&self) -> Events {
+        Events::BEGIN_READ
+    }
+
+    fn signature(&self) -> Signature {
+        Signature::transparent()
+    }
+
+    fn read(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        if !std::mem::replace(&mut self.has_answered, true) {
+            ctx.fire_read(Bytes::from_static(b"red"));
+            ctx.pipeline().remove("detect")?;
+        }
+        ctx.read();
+        Ok(())
+    }
+}
+
+#[test]
+fn k13_a_detector_that_was_removed_while_it_ran_chooses_nothing_any_more() {
+    let log = Log::new();
+    let detector = colours(&log).build().unwrap();
+    let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let mut channel = Embedded::builder()
+        .stream()
+        .options(options)
+        .build(|edit| {
+            edit.add_last("remover", RemovesDetector::default())?;
+            edit.add_last("detect", detector)?;
+            edit.add_last("app", log.recorder().interest(inbound()))?;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(log.take(), ["app on_added", "app on_active", "app on_read red"]);
+    let names = channel.with_pipeline(|pipeline| pipeline.names()).unwrap();
+    assert_eq!(names, ["remover", "app"]);
+}
+
 #[test]
 fn k13_messages_that_are_no_bytes_pass() {
     let log = Log::new();
