@@ -75,6 +75,23 @@ fn k06_a_slow_disk_costs_packets_and_never_holds_a_loop() {
 }
 
 #[test]
+fn k06_packets_that_came_during_a_write_are_written_without_another_one() {
+    let (memory, (begun, begins), (permit, permits)) =
+        (MemoryWriter::default(), channel(), channel());
+    let disk = SlowDisk { memory: memory.clone(), has_header: false, begun, permits };
+    let file = builder().write_to(disk).unwrap();
+    let mut channel = stream(&file, LOCAL, PEER);
+    begins.recv_timeout(WAIT_LIMIT).unwrap();
+    channel.write_inbound(Bytes::from_static(b"meanwhile"));
+    permit.send(()).unwrap();
+    begins.recv_timeout(WAIT_LIMIT).expect("no packet and no flush asks for it");
+    permit.send(()).unwrap();
+    drop(permit);
+    file.close().join().unwrap();
+    assert_eq!(read_pcap(&memory.bytes()).len(), 3 + 1);
+}
+
+#[test]
 fn k06_a_capture_stops_at_the_limit_of_its_file() {
     const MAX: usize = 200_000;
     let memory = MemoryWriter::default();

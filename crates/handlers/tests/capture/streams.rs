@@ -89,6 +89,17 @@ fn k06_a_failed_connection_is_reset_by_the_peer() {
 }
 
 #[test]
+fn k06_an_error_that_does_not_end_the_connection_is_no_reset() {
+    let lines = stream_lines(|channel| {
+        let error = Error::new(io::Error::from(io::ErrorKind::InvalidData));
+        channel.with_pipeline(|pipeline| pipeline.fire_error(error)).unwrap();
+        assert!(channel.read_error().is_some());
+        channel.close();
+    });
+    assert_eq!(lines[3..], ["> F. 1 1", "< . 1 2", "< F. 1 2", "> . 2 2"]);
+}
+
+#[test]
 fn k06_a_capture_may_begin_and_end_in_the_middle_of_a_connection() {
     let packets = packets_of(|file| {
         let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
