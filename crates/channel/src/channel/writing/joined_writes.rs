@@ -100,6 +100,11 @@ impl EncodeBuffers {
         let mut state = self.0.borrow_mut();
         state.owner = Some(owner);
         state.flushed = 0;
+        if message.capacity() > BLOCK_SIZE {
+            // The encoder has reserved more than it needed: the part does not keep that memory.
+            state.joined.extend_from_slice(&message);
+            return;
+        }
         let spare = mem::replace(&mut state.joined, message);
         drop(state);
         self.keep(spare);
@@ -230,6 +235,32 @@ impl crate::channel::loop_channels::LoopChannels {
                 // A closed channel has moved its messages before; this one was dropped with its loop's table.
                 None => drop(self.encode_buffers.take_joined(false)),
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::BufMut;
+
+    use super::*;
+
+    #[test]
+    fn k14_small_messages_keep_no_memory_that_their_encoder_has_reserved() {
+        let buffers = EncodeBuffers::default();
+        for round in 0..3 {
+            let mut message = buffers.begin_message();
+            assert!(message.capacity() <= BLOCK_SIZE, "in round {round}");
+            message.reserve(1 << 20);
+            message.put_slice(b"abc");
+            buffers.begin_joined(Token::NONE, message);
+            let mut second = buffers.begin_message();
+            second.reserve(1 << 20);
+            second.put_slice(b"def");
+            assert!(buffers.append(second).is_ok());
+            assert_eq!(buffers.take_joined(false), (Bytes::from_static(b"abcdef"), 0));
+            let state = buffers.0.borrow();
+            assert!(state.joined.capacity() + state.message.capacity() <= 2 * BLOCK_SIZE);
         }
     }
 }

@@ -276,3 +276,32 @@ impl DoubleEndedIterator for SlotIter<'_> {
         Some(at)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pipeline::slots::name::Name;
+
+    struct Idle;
+
+    impl Handler for Idle {
+        fn interest(&self) -> Events {
+            Events::USER_EVENT
+        }
+    }
+
+    #[test]
+    fn c05_rule_12_reads_stop_at_a_slot_while_an_inbound_event_is_queued_there() {
+        let mut slots = SlotList::new();
+        let at = slots.insert(HEAD, Box::new(Idle), HandlerInfo::new(Name::from("idle"), &Idle));
+        slots.at_mut(at).state = SlotState::Live;
+        slots.set_stops_for(at, Events::USER_EVENT);
+        assert_eq!(slots.first_read(), TAIL);
+        slots.stop_direction(at, Events::OUTBOUND);
+        assert_eq!(slots.first_read(), TAIL);
+        slots.stop_direction(at, Events::INBOUND);
+        assert_eq!(slots.first_read(), at);
+        slots.stop_for_interest(at);
+        assert_eq!(slots.first_read(), TAIL);
+    }
+}

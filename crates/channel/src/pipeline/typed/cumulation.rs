@@ -60,8 +60,13 @@ impl Cumulation {
         owned.freeze()
     }
 
-    /// Keeps the bytes that were left unread of the last [`append`](Self::append).
+    /// Keeps the bytes that were left unread of the last [`append`](Self::append), which has taken the bytes that were
+    /// kept before.
     pub fn keep(&mut self, left: Bytes) {
+        debug_assert!(
+            self.slice.is_empty() && self.owned.is_empty(),
+            "bytes are kept already: take or append them before others are kept"
+        );
         let is_growing = left.len() == self.appended_len;
         let max_copied = MAX_COPIED.max(self.appended_len / MAX_COPIED_FRACTION);
         self.appended_len = 0;

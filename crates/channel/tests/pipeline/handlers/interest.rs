@@ -179,3 +179,32 @@ fn c05_rule_12_a_handler_is_skipped_again_when_its_queue_is_empty() {
     assert_eq!(fixture.log.take(), ["first flush"], "the codec is skipped");
     assert_eq!(fixture.sent(), ["a", "b"]);
 }
+
+#[test]
+fn c05_rule_12_a_handler_is_skipped_again_after_a_removal_that_was_undone() {
+    let mut fixture = fixture(|edit, log| {
+        let mut is_first = true;
+        let codec = log.recorder().interest(Events::USER_EVENT);
+        let codec = codec.at(RecordedMethod::UserEvent, move |ctx| {
+            if std::mem::take(&mut is_first) {
+                ctx.channel().fire_user_event(2_u32);
+            }
+            Ok(())
+        });
+        edit.add_last("codec", codec)?;
+        Ok(())
+    });
+    drop(fixture.log.take());
+    let channel = fixture.channel().clone();
+    let undone = fixture.with_pipeline(move |pipeline| {
+        pipeline.edit(|edit| {
+            edit.remove("codec")?;
+            channel.fire_user_event(1_u32); // Queues the second one while the handler is to be removed.
+            edit.remove("nobody")
+        })
+    });
+    assert!(undone.is_some_and(|undone| undone.is_err()));
+    assert_eq!(fixture.log.take(), ["codec on_user_event u32", "codec on_user_event u32"]);
+    fixture.write_inbound(text("x"));
+    assert_eq!(fixture.log.take(), [""; 0], "not interested in reads");
+}

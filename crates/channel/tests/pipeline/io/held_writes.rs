@@ -7,8 +7,8 @@ use std::rc::Rc;
 use bytes::Bytes;
 use proptest::prelude::*;
 use waterwheel_channel::{
-    ChannelError, ChannelOptions, Completion, Ctx, FileRegion, Handler, HandlerResult, HeldBytes,
-    Msg, PauseReads, PendingWriteQueue, Unwritable, WaterMarks,
+    ChannelError, ChannelOptions, Completion, Ctx, Events, FileRegion, Handler, HandlerResult,
+    HeldBytes, Msg, PauseReads, PendingWriteQueue, Unwritable, WaterMarks,
 };
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
 use waterwheel_testkit::recorder::RecordedMethod;
@@ -256,6 +256,25 @@ fn k09_queued_writes_are_pending_and_pass_on_without_an_announcement_in_between(
     ask(&mut fixture, |_, ctx| ctx.flush());
     assert!(first.join().is_ok() && second.join().is_ok());
     assert_eq!(announced(&fixture), ["writable: true"]);
+}
+
+#[test]
+fn k09_a_held_message_on_its_way_to_the_transport_leaves_no_room() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let sees = seen.clone();
+    let mut fixture = fixture_with(small_marks(), |edit, log| {
+        let outer = log.recorder().at(RecordedMethod::Write, move |ctx| {
+            sees.borrow_mut().push(ctx.is_writable());
+            Ok(())
+        });
+        edit.add_last("outer", outer.interest(Events::WRITE))?;
+        edit.add_last("holder", Holder::default())?;
+        Ok(())
+    });
+    fixture.on_loop(|channel| channel.send(bytes(21)));
+    assert!(!fixture.channel().is_writable());
+    ask(&mut fixture, |holder, ctx| holder.queue.write_all(ctx));
+    assert_eq!(*seen.borrow(), [false], "the bytes are not in the buffer yet");
 }
 
 #[test]

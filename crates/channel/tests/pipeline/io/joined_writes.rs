@@ -259,6 +259,59 @@ fn k05_encoded_messages_count_for_the_water_marks() {
 }
 
 #[test]
+fn k05_a_cancelled_write_before_joined_messages_is_left_out() {
+    let mut fixture = stream();
+    let write = fixture.write(text("cancelled"));
+    assert!(write.cancel());
+    run(&mut fixture, |ctx| {
+        encode(ctx, "x");
+        ctx.flush();
+        encode(ctx, "y");
+        assert_eq!(ctx.channel().pending_bytes(), 2, "the cancelled write is gone");
+    });
+    assert_eq!((fixture.sent().concat(), fixture.channel().pending_bytes()), ("x".into(), 1));
+}
+
+/// Passes everything on, and encodes a message after each user event.
+struct Pings;
+
+impl Handler for Pings {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        ctx.fire_user_event(event);
+        encode(ctx, "ping");
+        ctx.flush();
+        Ok(())
+    }
+}
+
+#[test]
+fn c05_rule_3_an_encoded_message_does_not_overtake_a_write_that_waits_at_its_handler() {
+    let mut fixture = fixture_with(Embedded::builder().stream(), |edit, _| {
+        edit.add_last("pings", Pings)?;
+        edit.add_last("app", App)?;
+        Ok(())
+    });
+    run(&mut fixture, |ctx| ctx.write(Bytes::from_static(b"answer ")));
+    assert_eq!(fixture.sent().concat(), "answer ping");
+}
+
+#[test]
+fn k05_messages_for_a_peer_that_does_not_read_are_copies() {
+    let mut fixture = stream();
+    fixture.set_room(0);
+    for _ in 0..3 {
+        run(&mut fixture, |ctx| {
+            encode(ctx, "x");
+            ctx.flush();
+        });
+    }
+    fixture.clear_faults();
+    let sent: Vec<Bytes> = std::iter::from_fn(|| fixture.read_outbound()).collect();
+    let shared: Vec<bool> = sent.iter().map(|bytes| !bytes.is_unique()).collect();
+    assert_eq!(shared, [true, false, false], "only the first part is in the loop's block");
+}
+
+#[test]
 fn k05_a_flush_above_the_high_mark_writes_joined_messages_at_once() {
     let water_marks = WaterMarks::new(10, 20).unwrap();
     let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
