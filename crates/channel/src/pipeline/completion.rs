@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::mem;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use waterwheel_executor::engine::run_as;
 use waterwheel_executor::{Error, Origin, Promise, UserCode};
 
+use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::pipeline::watched_completion::WatchedState;
 
@@ -58,6 +59,8 @@ enum CompletionKind {
     Shared(Promise<()>),
     /// The completion of a caller, which a handler watches.
     Watched(Rc<WatchedState>),
+    /// The completion of a part of a message, which others follow.
+    Part(Weak<ChannelCore>),
 }
 
 impl Completion {
@@ -74,6 +77,12 @@ impl Completion {
 
     pub(super) fn watched(state: Rc<WatchedState>) -> Self {
         Self(CompletionKind::Watched(state))
+    }
+
+    /// Returns a completion for a part of a message that is not the last one. If it is refused, the channel is closed:
+    /// parts before it may have been sent, and those after it must not follow.
+    pub(super) fn of_part(core: &Rc<ChannelCore>) -> Self {
+        Self(CompletionKind::Part(Rc::downgrade(core)))
     }
 
     /// Takes the completion, leaving [`none`](Self::none) in its place. The caller is responsible for
@@ -93,7 +102,7 @@ impl Completion {
         match &self.0 {
             CompletionKind::Shared(promise) => promise.is_detached() && !promise.is_cancelled(),
             CompletionKind::Watched(state) => state.is_detached(),
-            CompletionKind::Ignored | CompletionKind::Local(..) => false,
+            CompletionKind::Ignored | CompletionKind::Local(..) | CompletionKind::Part(_) => false,
         }
     }
 
@@ -118,6 +127,7 @@ impl Completion {
                 promise.complete(result);
             }
             CompletionKind::Watched(state) => state.complete(result),
+            CompletionKind::Part(core) => close_if_refused(&core, result),
         }
     }
 
@@ -139,7 +149,7 @@ impl Completion {
         match &mut self.0 {
             CompletionKind::Shared(promise) => promise.on_cancel(f),
             CompletionKind::Watched(state) => state.on_cancel(f),
-            CompletionKind::Ignored | CompletionKind::Local(..) => {}
+            CompletionKind::Ignored | CompletionKind::Local(..) | CompletionKind::Part(_) => {}
         }
     }
 
@@ -149,7 +159,7 @@ impl Completion {
         match &self.0 {
             CompletionKind::Shared(promise) => promise.is_cancelled(),
             CompletionKind::Watched(state) => state.is_cancelled(),
-            CompletionKind::Ignored | CompletionKind::Local(..) => false,
+            CompletionKind::Ignored | CompletionKind::Local(..) | CompletionKind::Part(_) => false,
         }
     }
 
@@ -158,10 +168,19 @@ impl Completion {
     /// parts: without this call, a cancel could remove the last part after the others were written.
     pub fn begin(&mut self) -> bool {
         match &mut self.0 {
-            CompletionKind::Ignored | CompletionKind::Local(..) => true,
+            CompletionKind::Ignored | CompletionKind::Local(..) | CompletionKind::Part(_) => true,
             CompletionKind::Shared(promise) => promise.set_uncancellable(),
             CompletionKind::Watched(state) => state.begin(),
         }
+    }
+}
+
+fn close_if_refused(core: &Weak<ChannelCore>, result: Result<(), Error>) {
+    let Err(error) = result else { return };
+    // After a shutdown of the output the peer knows that nothing follows.
+    let is_end = matches!(error.find(), Some(ChannelError::OutputShutDown)) || error.is_closed();
+    if !is_end && let Some(core) = core.upgrade() {
+        core.close(Some(error), Completion::none());
     }
 }
 
@@ -174,7 +193,7 @@ impl From<Promise<()>> for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         // A promise that is dropped fails by itself.
-        if let CompletionKind::Local(..) | CompletionKind::Watched(_) = self.0 {
+        if !matches!(self.0, CompletionKind::Ignored | CompletionKind::Shared(_)) {
             self.take().fail(Error::new(ChannelError::CompletionDropped));
         }
     }
@@ -187,6 +206,7 @@ impl fmt::Debug for Completion {
             CompletionKind::Local(origin, _) => write!(f, "Completion({origin})"),
             CompletionKind::Shared(promise) => write!(f, "Completion({promise:?})"),
             CompletionKind::Watched(_) => f.write_str("Completion(watched)"),
+            CompletionKind::Part(_) => f.write_str("Completion(part)"),
         }
     }
 }

@@ -160,7 +160,8 @@ impl PendingWriteQueue {
     }
 
     /// Writes like [`write_next`](Self::write_next), but if the next message is more than `max` bytes, only that
-    /// many of them; the rest stays at the front, with the completion. Bytes and file regions can be split; any other
+    /// many of them; the rest stays at the front, with the completion. If such a part is refused, the channel is
+    /// closed: the peer would miss it. Bytes and file regions can be split; any other
     /// message is written whole. Each part of a file region counts as a region of its own; one that would exceed the
     /// hard cap with another part is written whole.
     pub fn write_part(&mut self, ctx: &Ctx<'_>, max: usize) -> Option<usize> {
@@ -178,7 +179,8 @@ impl PendingWriteQueue {
             let size = if part.is::<Bytes>() { max } else { 0 };
             write.size -= size;
             if max > 0 {
-                self.held.pass_on(ctx.core(), size, || ctx.write(part));
+                let done = Completion::of_part(ctx.core());
+                self.held.pass_on(ctx.core(), size, || ctx.write_with(part, done));
             }
             return Some(size);
         }

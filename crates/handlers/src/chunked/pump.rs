@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use waterwheel_channel::{Completion, Ctx};
+use waterwheel_channel::{ChannelError, Completion, Ctx};
 use waterwheel_executor::Error;
 
 use super::error::ChunkedWriteError;
@@ -198,13 +198,25 @@ impl ChunkQueue {
                 drop(self.pop_front());
                 drop(source);
                 match end {
-                    Some(Err(cause)) => self.fail_source(transfer, cause, ctx),
+                    Some(Err(cause)) => {
+                        let chunks = transfer.passed();
+                        let error = ChunkedWriteError::Source { chunks, cause };
+                        self.fail_transfer(transfer, error.into(), ctx);
+                    }
                     _ => transfer.end(),
                 }
                 return Step::Next;
             }
         };
         self.restore_source(source);
+        // Now, not when its completion is called: other chunks would follow it in this turn.
+        if let Some(error @ ChannelError::BufferFull { .. }) =
+            ctx.held_write_error(chunk.size_hint())
+        {
+            drop(self.pop_front());
+            self.fail_transfer(transfer, error.into(), ctx);
+            return Step::Next;
+        }
         let len = chunk_len(&chunk);
         turn.count(len);
         if is_empty_chunk(&chunk) {
@@ -303,13 +315,12 @@ impl ChunkQueue {
         }
     }
 
-    fn fail_source(&self, transfer: &Transfer, cause: Error, ctx: &Ctx<'_>) {
-        let chunks = transfer.passed();
-        let error = Error::from(ChunkedWriteError::Source { chunks, cause });
+    /// Fails a write whose next chunk is missing.
+    fn fail_transfer(&self, transfer: &Transfer, error: Error, ctx: &Ctx<'_>) {
         if transfer.fail(error.clone()) && transfer.is_ignored {
             ctx.fire_error(error.clone());
         }
-        if chunks > 0 && !transfer.keeps_open {
+        if transfer.passed() > 0 && !transfer.keeps_open {
             self.close_broken(&error, ctx);
         }
     }

@@ -126,8 +126,7 @@ impl ChunkQueue {
         mut done: Completion,
         ctx: &Ctx<'_>,
     ) {
-        // Without its size: the hard cap is for the chunks.
-        if let Some(error) = self.refusal(0, ctx) {
+        if let Some(error) = self.refusal(ChunkedMessage::PENDING_BYTES, ctx) {
             return done.fail(error);
         }
         let pump_waker = self.pump_waker.clone();

@@ -51,7 +51,8 @@ use super::queue::{ChunkQueue, QueueState};
 ///    While nothing is queued, messages pass at once.
 /// 2. *Memory.* The next chunk is requested only while the channel is writable and fewer than 256 messages of the queue
 ///    are in flight: a source of any length needs about the high-water mark and one chunk. Messages that wait behind a
-///    source count as pending bytes, and waiting sources as [`PENDING_BYTES`](ChunkedMessage::PENDING_BYTES) each.
+///    source count as pending bytes, and waiting sources as [`PENDING_BYTES`](ChunkedMessage::PENDING_BYTES) each;
+///    beyond the channel's hard cap they are refused.
 /// 3. *Flush.* What is queued is sent once a flush covers it, as with any message. The pump flushes its chunks itself.
 /// 4. *Turns.* In one turn of the loop a channel passes on at most 64 chunks and
 ///    [`bytes_per_turn`](ChunkedWriterBuilder::bytes_per_turn), even if it stays writable.

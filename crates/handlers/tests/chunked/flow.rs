@@ -210,22 +210,38 @@ fn k11_waiting_sources_count_as_eight_kib_each() {
 
 #[test]
 fn k11_a_message_beyond_the_hard_cap_is_refused_in_the_queue_too() {
-    let cap = WaterMarks::new(50, 100).unwrap().with_hard_cap(150).unwrap();
+    let cap = WaterMarks::new(50, 100).unwrap().with_hard_cap(10_000).unwrap();
     let options = ChannelOptions { water_marks: cap, ..Default::default() };
     let mut bench =
         bench_with(Embedded::builder().stream().options(options), ChunkedWriter::builder());
     let (source, _chunked) = bench.send_source();
-    let kept = bench.on_loop(|channel| channel.write_and_flush(Bytes::from(vec![b'k'; 100])));
-    let refused = bench.on_loop(|channel| channel.write_and_flush(Bytes::from(vec![b'r'; 51])));
+    let kept = bench.on_loop(|channel| channel.write_and_flush(Bytes::from(vec![b'k'; 9900])));
+    let refused = bench.on_loop(|channel| channel.write_and_flush(Bytes::from(vec![b'r'; 101])));
     bench.run();
     assert_eq!(
         failure(refused),
-        "write of 51 bytes refused: 100 bytes are pending, the hard cap is 150"
+        "write of 101 bytes refused: 9900 bytes are pending, the hard cap is 10000"
     );
+    let (second, refused) = bench.send_source();
+    assert!(failure(refused).contains("8192 bytes refused") && second.is_dropped());
     source.finish();
     bench.run();
     assert!(kept.is_done());
-    assert_eq!(bench.sent().len(), 100);
+    assert_eq!(bench.sent().len(), 9900);
+}
+
+#[test]
+fn k11_nothing_is_sent_behind_a_chunk_beyond_the_hard_cap() {
+    let cap = WaterMarks::new(50, 100).unwrap().with_hard_cap(10_000).unwrap();
+    let options = ChannelOptions { water_marks: cap, ..Default::default() };
+    let mut bench =
+        bench_with(Embedded::builder().stream().options(options), ChunkedWriter::builder());
+    let chunks = [vec![b'a'; 10], vec![b'b'; 10_001], vec![b'c'; 10]].map(Bytes::from);
+    let broken = bench.on_loop(|channel| channel.write(ChunkedMessage::from_chunks(chunks)));
+    let next = bench.send("next");
+    assert_eq!(bench.sent(), "a".repeat(10), "the second chunk is missing");
+    assert!(failure(broken).contains("10001 bytes refused") && !bench.channel().is_open());
+    assert!(next.join().is_err());
 }
 
 #[test]

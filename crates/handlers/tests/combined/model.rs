@@ -35,16 +35,31 @@ enum WriteResult {
 }
 
 impl ModelWrite {
-    pub(crate) fn with_future(
-        chunks: Vec<Bytes>,
-        source: Option<Source>,
-        f: ChannelFuture,
-    ) -> Self {
-        Self { chunks, source, result: WriteResult::Future(Some(f), Outcome::Open) }
-    }
-
     pub(crate) fn with_calls(chunk: Bytes, calls: Rc<Cell<(usize, Outcome)>>) -> Self {
         Self { chunks: vec![chunk], source: None, result: WriteResult::Calls(calls) }
+    }
+
+    /// A write whose future is still to come.
+    pub(crate) fn unmade(chunk: Bytes) -> Self {
+        Self { chunks: vec![chunk], source: None, result: WriteResult::Future(None, Outcome::Open) }
+    }
+
+    pub(crate) fn unmade_source(chunks: Vec<Bytes>, source: Source) -> Self {
+        let result = WriteResult::Future(None, Outcome::Open);
+        Self { chunks, source: Some(source), result }
+    }
+
+    pub(crate) fn made(&mut self, future: ChannelFuture) {
+        self.result = WriteResult::Future(Some(future), Outcome::Open);
+    }
+
+    /// Returns the most pending bytes that the write may count for.
+    pub(crate) fn most_pending(&mut self) -> usize {
+        if self.outcome() == Outcome::Written {
+            return 0;
+        }
+        let bytes: usize = self.chunks.iter().map(|chunk| chunk.len().max(1)).sum();
+        bytes + self.source.as_ref().map_or(0, |_| ChunkedMessage::PENDING_BYTES)
     }
 
     pub(crate) fn cancel(&mut self) {
@@ -104,6 +119,25 @@ pub(crate) fn check_sent(
         }
     }
     if sent.is_empty() { Ok(()) } else { Err(format!("{sent:?} is nobody's, or out of order")) }
+}
+
+/// Checks that no write succeeds before one that was made before it.
+pub(crate) fn check_order(writes: &mut [ModelWrite]) -> Result<(), String> {
+    let mut open = None;
+    for (at, write) in writes.iter_mut().enumerate() {
+        // A source without bytes is done when it ends: nothing of it has to be written.
+        if write.source.is_some() && write.chunks.iter().all(Bytes::is_empty) {
+            continue;
+        }
+        match (write.outcome(), open) {
+            (Outcome::Open, _) => open = open.or(Some(at)),
+            (Outcome::Written, Some(before)) => {
+                return Err(format!("write {at} succeeded before write {before}"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
 }
 
 /// A source whose chunks the test supplies.

@@ -1,6 +1,6 @@
 //! Pipelines of stock handlers in any order, and the application at their end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
 use std::time::Duration;
@@ -8,13 +8,16 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
 use waterwheel_channel::{
-    Ctx, Decode, Decoder, Edit, Encode, Encoder, Events, Handler, HandlerResult, Message, Msg,
+    Channel, Completion, Ctx, Decode, Decoder, Edit, Encode, Encoder, Events, Handler,
+    HandlerResult, Message, Msg,
 };
 use waterwheel_executor::Error;
 use waterwheel_handlers::{
     Capture, CaptureFile, ChunkedWriter, FlowControl, FlushConsolidation, IdleHandler, ReadTimeout,
     TrafficLimiter, TrafficRate, TrafficShaping, WireLog, WriteTimeout,
 };
+
+use crate::model::{ModelWrite, Outcome};
 
 /// A stock handler of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +36,7 @@ pub(crate) enum Stock {
     Saboteur,
 }
 
-const ALL: [Stock; 12] = [
+pub(crate) const ALL: [Stock; 12] = [
     Stock::Shaping,
     Stock::SecondShaping,
     Stock::Codec,
@@ -86,7 +89,7 @@ pub(crate) fn any_order() -> impl Strategy<Value = Vec<Stock>> {
     )
 }
 
-/// What the handlers of a test share.
+/// The state that the handlers of a test share.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) shaping: TrafficShaping,
@@ -94,10 +97,11 @@ pub(crate) struct Shared {
     pub(crate) group: TrafficLimiter,
     pub(crate) capture: CaptureFile,
     pub(crate) app: Rc<RefCell<AppState>>,
+    write_timeout: Duration,
 }
 
 impl Shared {
-    pub(crate) fn new(rate: Option<u64>) -> Self {
+    pub(crate) fn new(rate: Option<u64>, write_timeout: Duration) -> Self {
         let group = TrafficLimiter::new(TrafficRate::per_second(60_000));
         let mut shaping = TrafficShaping::builder().write_group(&group).read_group(&group);
         if let Some(rate) = rate {
@@ -112,6 +116,7 @@ impl Shared {
             group,
             capture: CaptureFile::builder().write_to(io::sink()).unwrap(),
             app: Rc::default(),
+            write_timeout,
         }
     }
 
@@ -128,7 +133,9 @@ impl Shared {
                     edit.add_last(name, Encode::new(Copies))?
                 }
                 Stock::Chunked => edit.add_last(name, ChunkedWriter::new())?,
-                Stock::WriteTimeout => edit.add_last(name, WriteTimeout::new(25 * SECOND)?)?,
+                Stock::WriteTimeout => {
+                    edit.add_last(name, WriteTimeout::new(self.write_timeout)?)?
+                }
                 Stock::ReadTimeout => edit.add_last(name, ReadTimeout::new(120 * SECOND)?)?,
                 Stock::Idle => {
                     let idle = IdleHandler::builder().reader(SECOND / 3).writer(SECOND / 4);
@@ -204,14 +211,61 @@ impl Handler for Saboteur {
     }
 }
 
-/// What the application does and has seen.
+/// The plan of the application, and what it has seen.
 #[derive(Default)]
 pub(crate) struct AppState {
     /// The bytes that reached the application.
     pub(crate) read: Vec<u8>,
-    /// What to do in the next calls of `on_read`.
+    /// Answers to the next messages, the last one first.
     pub(crate) plan: Vec<ReadPlan>,
     pub(crate) is_inactive: bool,
+    /// All writes, in the order in which they were made.
+    pub(crate) writes: Vec<ModelWrite>,
+    next_id: u16,
+}
+
+impl AppState {
+    /// Returns bytes that begin with a number of their own.
+    pub(crate) fn bytes(&mut self, len: usize) -> Bytes {
+        self.next_id += 1;
+        let mut bytes = BytesMut::zeroed(len);
+        if len > 0 {
+            bytes[..2].copy_from_slice(&(0x8000 | self.next_id).to_be_bytes());
+        }
+        bytes.freeze()
+    }
+}
+
+/// Writes a message whose completion is called on the loop. If it fails, or is written, and `again` is not zero, the
+/// completion writes the next one.
+pub(crate) fn write_local(
+    app: &Rc<RefCell<AppState>>,
+    len: usize,
+    again: usize,
+    channel: &Channel,
+    write: impl FnOnce(Bytes, Completion),
+) {
+    let mut state = app.borrow_mut();
+    let bytes = state.bytes(len);
+    let calls = Rc::new(Cell::new((0, Outcome::Open)));
+    state.writes.push(ModelWrite::with_calls(bytes.clone(), calls.clone()));
+    drop(state);
+    let (app, channel) = (app.clone(), channel.clone());
+    let done = Completion::local(move |result| {
+        let outcome = if result.is_ok() { Outcome::Written } else { Outcome::Failed };
+        calls.set((calls.get().0 + 1, outcome));
+        if again > 0 {
+            let mut state = app.borrow_mut();
+            let next = state.bytes(len);
+            // The future is created by the write, and other writes may be made inside of it.
+            let at = state.writes.len();
+            state.writes.push(ModelWrite::unmade(next.clone()));
+            drop(state);
+            let future = channel.write_and_flush(next);
+            app.borrow_mut().writes[at].made(future);
+        }
+    });
+    write(bytes, done);
 }
 
 /// An answer to a message, inside of `on_read`.
@@ -221,6 +275,12 @@ pub(crate) enum ReadPlan {
     Toggle,
     Read,
     Flush,
+    /// Answers, and writes again when the answer is written.
+    Write(usize, usize),
+    ShutdownOutput,
+    Close,
+    /// Removes a handler.
+    Remove(Stock),
 }
 
 /// Keeps what it reads, and follows its plan.
@@ -242,6 +302,13 @@ impl Handler for App {
             }
             Some(ReadPlan::Read) => ctx.read(),
             Some(ReadPlan::Flush) => ctx.flush(),
+            Some(ReadPlan::Write(len, again)) => {
+                let write = |msg, done| ctx.write_and_flush_with(msg, done);
+                write_local(&self.0, len, again, &ctx.channel(), write);
+            }
+            Some(ReadPlan::ShutdownOutput) => ctx.shutdown_output(),
+            Some(ReadPlan::Close) => ctx.close(),
+            Some(ReadPlan::Remove(stock)) => drop(ctx.pipeline().remove(stock.name())),
             None => {}
         }
         Ok(())

@@ -1,11 +1,9 @@
 //! Any actions on any pipeline: nothing is lost, doubled or out of order, and everything comes to an end.
 
-use std::cell::Cell;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use waterwheel_channel::{Channel, ChannelFuture, ChannelOptions, DrainOptions, WaterMarks};
@@ -13,88 +11,9 @@ use waterwheel_executor::{Error, Report, Reporter};
 use waterwheel_handlers::TrafficRate;
 use waterwheel_testkit::embedded::Embedded;
 
-use crate::model::{ModelWrite, Outcome, Source, SourceEnd, check_sent};
-use crate::pipelines::{ReadPlan, Sabotage, Shared, Stock, any_order};
-
-#[derive(Clone, Debug)]
-enum Action {
-    /// Writes a message of this length, with a future or a completion on the loop.
-    Write(usize, bool),
-    /// Writes a source with chunks of these lengths, and gives this many of them.
-    WriteSource(Vec<usize>, usize),
-    Give(usize),
-    EndSource(usize, SourceEnd),
-    Cancel(usize),
-    Flush,
-    Room(usize),
-    ShortWrites(usize),
-    Pass(u32),
-    Jump(u32),
-    SetRate(Option<u64>),
-    SetGroupRate(Option<u64>),
-    Inbound(Vec<usize>),
-    Plan(ReadPlan),
-    AutoRead(bool),
-    Read,
-    Remove(usize),
-    End(EndAction),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum EndAction {
-    ShutdownOutput,
-    FinishInbound,
-    Close,
-    Disconnect,
-    Fail,
-    FailWrite,
-    Sabotage(Sabotage),
-}
-
-fn action() -> impl Strategy<Value = Action> {
-    let rate = || prop::option::of(prop_oneof![Just(0), Just(1), Just(u64::MAX), 500u64..90_000]);
-    let len = || prop_oneof![4 => 2usize..60, 1 => Just(0), 1 => 2usize..5_000];
-    let end = prop_oneof![
-        3 => Just(SourceEnd::Finish), 1 => Just(SourceEnd::Fail), 1 => Just(SourceEnd::Panic),
-    ];
-    let plan = prop_oneof![
-        any::<bool>().prop_map(ReadPlan::AutoRead),
-        Just(ReadPlan::Toggle),
-        Just(ReadPlan::Read),
-        Just(ReadPlan::Flush),
-    ];
-    prop_oneof![
-        8 => (len(), any::<bool>()).prop_map(|(len, local)| Action::Write(len, local)),
-        4 => (vec(len(), 0..6), 0..6usize).prop_map(|(lens, now)| Action::WriteSource(lens, now)),
-        6 => (1..4usize).prop_map(Action::Give),
-        4 => (any::<usize>(), end).prop_map(|(at, end)| Action::EndSource(at, end)),
-        1 => any::<usize>().prop_map(Action::Cancel),
-        8 => Just(Action::Flush),
-        4 => prop_oneof![0..60usize, 1_000..20_000usize].prop_map(Action::Room),
-        1 => (1..40usize).prop_map(Action::ShortWrites),
-        6 => (1..60u32).prop_map(Action::Pass),
-        1 => (100..9_000u32).prop_map(Action::Jump),
-        2 => rate().prop_map(Action::SetRate),
-        2 => rate().prop_map(Action::SetGroupRate),
-        4 => vec(1..400usize, 1..4).prop_map(Action::Inbound),
-        2 => plan.prop_map(Action::Plan),
-        1 => any::<bool>().prop_map(Action::AutoRead),
-        2 => Just(Action::Read),
-        1 => any::<usize>().prop_map(Action::Remove),
-        1 => prop_oneof![
-            4 => Just(EndAction::ShutdownOutput),
-            2 => Just(EndAction::FinishInbound),
-            3 => Just(EndAction::Close),
-            1 => Just(EndAction::Disconnect),
-            1 => Just(EndAction::Fail),
-            1 => Just(EndAction::FailWrite),
-            1 => Just(EndAction::Sabotage(Sabotage::Panic)),
-            1 => Just(EndAction::Sabotage(Sabotage::Abort)),
-            1 => Just(EndAction::Sabotage(Sabotage::Close)),
-            1 => Just(EndAction::Sabotage(Sabotage::RemoveItself)),
-        ].prop_map(Action::End),
-    ]
-}
+use crate::actions::{Action, EndAction, Limits, action, limits};
+use crate::model::{ModelWrite, Outcome, Source, SourceEnd, check_order, check_sent};
+use crate::pipelines::{ReadPlan, Shared, Stock, any_order, write_local};
 
 /// How a test ends.
 #[derive(Clone, Copy, Debug)]
@@ -118,12 +37,10 @@ struct Run {
     channel: Embedded,
     shared: Shared,
     order: Vec<Stock>,
-    writes: Vec<ModelWrite>,
     operations: Vec<ChannelFuture>,
     sent: Vec<u8>,
     /// The bytes that the peer has sent.
     inbound: Vec<u8>,
-    next_id: u16,
     /// True once something may have ended the output or the channel.
     may_be_over: bool,
     /// True once the input may end, or messages may be lost to it.
@@ -131,10 +48,20 @@ struct Run {
 }
 
 impl Run {
-    fn new(order: Vec<Stock>, rate: Option<u64>, half_closure: bool, auto_read: bool) -> Self {
-        let shared = Shared::new(rate);
+    fn new(
+        order: Vec<Stock>,
+        rate: Option<u64>,
+        half_closure: bool,
+        auto_read: bool,
+        limits: Limits,
+    ) -> Self {
+        let shared = Shared::new(rate, limits.write_timeout);
+        let mut water_marks = WaterMarks::new(200, 600).unwrap();
+        if limits.has_hard_cap {
+            water_marks = water_marks.with_hard_cap(12_000).unwrap();
+        }
         let options = ChannelOptions {
-            water_marks: WaterMarks::new(200, 600).unwrap(),
+            water_marks,
             allow_half_closure: half_closure,
             auto_read,
             ..ChannelOptions::default()
@@ -146,51 +73,42 @@ impl Run {
             channel,
             shared,
             order,
-            writes: Vec::new(),
             operations: Vec::new(),
             sent: Vec::new(),
             inbound: Vec::new(),
-            next_id: 0,
-            may_be_over: false,
+            may_be_over: limits.has_hard_cap || limits.write_timeout < Duration::from_secs(20),
             may_lose_input: false,
         }
     }
 
-    /// Returns bytes that begin with a number of their own.
-    fn bytes(&mut self, len: usize) -> Bytes {
-        self.next_id += 1;
-        let mut bytes = BytesMut::zeroed(len);
-        if len > 0 {
-            bytes[..2].copy_from_slice(&(0x8000 | self.next_id).to_be_bytes());
-        }
-        bytes.freeze()
-    }
-
     fn write(&mut self, len: usize, is_local: bool) {
-        let bytes = self.bytes(len);
-        if !is_local {
-            let future = self.channel.write(bytes.clone());
-            return self.writes.push(ModelWrite::with_future(vec![bytes], None, future));
+        if is_local {
+            let (app, channel) = (self.shared.app.clone(), self.channel.channel().clone());
+            self.channel.with_pipeline(|pipeline| {
+                write_local(&app, len, 0, &channel, |msg, done| pipeline.write_with(msg, done));
+            });
+            return;
         }
-        let calls = Rc::new(Cell::new((0, Outcome::Open)));
-        let (counted, msg) = (calls.clone(), bytes.clone());
-        let done = waterwheel_channel::Completion::local(move |result| {
-            let outcome = if result.is_ok() { Outcome::Written } else { Outcome::Failed };
-            counted.set((counted.get().0 + 1, outcome));
-        });
-        self.channel.with_pipeline(|pipeline| pipeline.write_with(msg, done));
-        self.writes.push(ModelWrite::with_calls(bytes, calls));
+        let bytes = self.shared.app.borrow_mut().bytes(len);
+        let at = self.shared.app.borrow().writes.len();
+        self.shared.app.borrow_mut().writes.push(ModelWrite::unmade(bytes.clone()));
+        let future = self.channel.write(bytes);
+        self.shared.app.borrow_mut().writes[at].made(future);
     }
 
     fn write_source(&mut self, lens: &[usize], given: usize) {
-        let chunks: Vec<_> = lens.iter().map(|len| self.bytes(*len)).collect();
-        let source = Source::default();
-        let future = self.channel.write(source.message(&chunks, given));
-        self.writes.push(ModelWrite::with_future(chunks, Some(source), future));
+        let mut app = self.shared.app.borrow_mut();
+        let chunks: Vec<_> = lens.iter().map(|len| app.bytes(*len)).collect();
+        let (source, at) = (Source::default(), app.writes.len());
+        let message = source.message(&chunks, given);
+        app.writes.push(ModelWrite::unmade_source(chunks, source));
+        drop(app);
+        let future = self.channel.write(message);
+        self.shared.app.borrow_mut().writes[at].made(future);
     }
 
     fn sources(&self) -> Vec<Source> {
-        self.writes.iter().filter_map(|write| write.source.clone()).collect()
+        self.shared.app.borrow().writes.iter().filter_map(|write| write.source.clone()).collect()
     }
 
     fn pick_source(&self, at: usize) -> Option<Source> {
@@ -213,11 +131,11 @@ impl Run {
                     source.end(*end);
                 }
             }
-            Action::Cancel(at) if !self.writes.is_empty() => {
-                let at = at % self.writes.len();
-                self.writes[at].cancel();
+            Action::Cancel(at) => {
+                let writes = &mut self.shared.app.borrow_mut().writes;
+                let count = writes.len().max(1);
+                writes.get_mut(at % count).into_iter().for_each(ModelWrite::cancel);
             }
-            Action::Cancel(_) => {}
             Action::Flush => self.channel.flush(),
             Action::Room(room) => self.channel.set_room(*room),
             Action::ShortWrites(most) => self.channel.short_writes(*most),
@@ -234,11 +152,25 @@ impl Run {
                 self.shared.group.set_rate(rate.map(TrafficRate::per_second));
             }
             Action::Inbound(lens) => self.send_inbound(lens),
-            Action::Plan(plan) => self.shared.app.borrow_mut().plan.push(*plan),
+            Action::Plan(plan) => {
+                match plan {
+                    ReadPlan::ShutdownOutput => self.may_be_over = true,
+                    ReadPlan::Close | ReadPlan::Remove(_) => {
+                        (self.may_be_over, self.may_lose_input) = (true, true);
+                    }
+                    _ => {}
+                }
+                self.shared.app.borrow_mut().plan.push(*plan);
+            }
             Action::AutoRead(is_on) => {
                 self.channel.on_loop(|channel| channel.set_auto_read(*is_on))
             }
             Action::Read => self.channel.read(),
+            Action::Deregister => {
+                self.operate(Channel::deregister);
+                self.pass(3);
+                self.operate(Channel::register);
+            }
             Action::Remove(at) => self.remove(*at),
             Action::End(end) => self.end(*end),
         }
@@ -303,8 +235,14 @@ impl Run {
         while let Some(msg) = self.channel.read_outbound_any() {
             self.sent.extend_from_slice(&msg.into_bytes().map_err(|_| "not bytes")?);
         }
-        check_sent(&self.sent, &mut self.writes, is_over)?;
-        let app = self.shared.app.borrow();
+        let mut app = self.shared.app.borrow_mut();
+        check_sent(&self.sent, &mut app.writes, is_over)?;
+        check_order(&mut app.writes)?;
+        let most: usize = app.writes.iter_mut().map(ModelWrite::most_pending).sum();
+        let pending = self.channel.channel().pending_bytes();
+        if pending > most {
+            return Err(format!("{pending} bytes pending, of {most} that were not written"));
+        }
         if self.inbound.starts_with(&app.read) { Ok(()) } else { Err("the input changed".into()) }
     }
 
@@ -348,7 +286,7 @@ impl Run {
                 let cause = self.channel.channel().close_cause();
                 return Err(format!("the channel was closed: {cause:?}"));
             }
-            for (at, write) in self.writes.iter_mut().enumerate() {
+            for (at, write) in self.shared.app.borrow_mut().writes.iter_mut().enumerate() {
                 let outcome = write.outcome();
                 if !matches!(outcome, Outcome::Written | Outcome::Cancelled) {
                     return Err(format!("write {at} is {outcome:?}"));
@@ -406,7 +344,7 @@ impl Run {
             return Err("the channel does not close".into());
         }
         self.check(true)?;
-        for (at, write) in self.writes.iter_mut().enumerate() {
+        for (at, write) in self.shared.app.borrow_mut().writes.iter_mut().enumerate() {
             if write.outcome() == Outcome::Open {
                 return Err(format!("write {at} never completes"));
             }
@@ -422,7 +360,7 @@ impl Run {
         if (pending, held) != (0, 0) {
             return Err(format!("{pending} bytes pending and {held} held after the close"));
         }
-        if !self.shared.app.borrow().is_inactive && self.operations.len() < usize::MAX {
+        if !self.shared.app.borrow().is_inactive {
             return Err("the application was not told of the end".into());
         }
         Ok(())
@@ -438,10 +376,11 @@ proptest! {
         rate in prop::option::of(prop_oneof![Just(1u64), 800u64..50_000]),
         half_closure in any::<bool>(),
         auto_read in any::<bool>(),
+        limits in limits(),
         actions in vec(action(), 1..50),
         finish in prop_oneof![Just(Finish::Deliver), Just(Finish::CloseStalled), Just(Finish::Drain)],
     ) {
-        let mut run = Run::new(order, rate, half_closure, auto_read);
+        let mut run = Run::new(order, rate, half_closure, auto_read, limits);
         for action in &actions {
             run.act(action);
             run.check(false).map_err(|error| TestCaseError::fail(format!("{action:?}: {error}")))?;

@@ -384,6 +384,36 @@ fn k09_a_part_of_a_held_message_is_written_and_its_completion_follows_the_last_p
     assert!(write.join().is_ok());
 }
 
+/// Refuses the messages that begin with a `c`.
+struct RefusesC;
+
+impl Handler for RefusesC {
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        if msg.get::<Bytes>().is_some_and(|bytes| bytes.starts_with(b"c")) {
+            return Err(waterwheel_executor::Error::new("no c"));
+        }
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+}
+
+#[test]
+fn k09_a_refused_part_of_a_message_closes_the_channel() {
+    let mut fixture = holder_fixture(small_marks());
+    fixture.with_pipeline(|pipeline| pipeline.add_first("refuses", RefusesC)).unwrap().unwrap();
+    let (whole, next) = (fixture.write(text("abcdef")), fixture.write(text("ghi")));
+    for _ in 0..3 {
+        ask(&mut fixture, |holder, ctx| {
+            holder.queue.write_part(ctx, 2);
+            ctx.flush();
+        });
+    }
+    assert_eq!(fixture.read_outbound::<Bytes>().unwrap(), "ab");
+    assert!(fixture.read_outbound_any().is_none(), "nothing follows the gap");
+    assert!(whole.join().is_err() && next.join().is_err());
+    assert_eq!(fixture.channel().close_cause().unwrap().to_string(), "no c");
+}
+
 #[test]
 fn k09_a_held_file_region_is_split_unless_another_part_would_exceed_the_hard_cap() {
     let region = || FileRegion::whole(File::open("Cargo.toml").unwrap()).unwrap();
