@@ -339,7 +339,10 @@ impl Handler for ProtocolDetector {
         if had_bytes && self.is_detecting() && !ctx.is_auto_read() {
             ctx.read();
         }
-        ctx.fire_read_complete();
+        // A beginning that was not announced has no rounds of reads either.
+        if !self.holds_active {
+            ctx.fire_read_complete();
+        }
         Ok(())
     }
 

@@ -265,7 +265,6 @@ fn k13_a_detector_that_is_removed_from_outside_passes_on_what_it_holds() {
         log.take(),
         [
             "app on_added",
-            "app on_read_complete",
             "app on_active",
             "app on_user_event event",
             "app on_read gr",
