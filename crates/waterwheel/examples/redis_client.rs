@@ -7,7 +7,7 @@
 //!
 //! Shows a `ChannelPool` with a login and a health check, a handler that matches replies to requests, and
 //! `Lease::set_reusable`: a connection whose exchange was not finished is not used again. The program survives a restart
-//! of the server: rounds that fail are repeated.
+//! of the server, and one that falls silent: rounds that fail or take too long are repeated.
 
 use std::collections::VecDeque;
 use std::error::Error as StdError;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use waterwheel::channel::{
     Bootstrap, Channel, Completion, Ctx, Decode, EventLoopGroup, Handler, HandlerResult, Message,
-    Msg, sleep,
+    Msg, sleep, timeout,
 };
 use waterwheel::codec::{RespCommand, RespDecoder, RespEncoder, RespValue};
 use waterwheel::executor::{Error, Promise, PromiseFuture};
@@ -87,13 +87,23 @@ fn send(channel: &Channel, commands: &[&[&str]]) -> PromiseFuture<Vec<RespValue>
     future
 }
 
+/// Sends commands together, and waits for their replies; an error among them is an error.
+async fn exchange(channel: &Channel, commands: &[&[&str]]) -> Result<Vec<RespValue>, Error> {
+    let replies = timeout(2 * SECOND, send(channel, commands)).await;
+    let replies = replies.map_err(|_| Error::new("the server does not answer"))??;
+    match replies.iter().find(|reply| matches!(reply, RespValue::Error(_))) {
+        Some(error) => Err(Error::new(format!("the server answers {error:?}"))),
+        None => Ok(replies),
+    }
+}
+
 /// One round of a task.
 async fn round(pool: &ChannelPool, server: &str, task: usize) -> Result<Vec<RespValue>, Error> {
     let mut lease = pool.acquire(server).await?;
     lease.set_reusable(false); // If this future is dropped here, the next user must not get our replies.
     let (key, value) = (format!("task:{task}"), format!("hello from {task}"));
     let commands: [&[&str]; 3] = [&["SET", &key, &value], &["GET", &key], &["INCR", "rounds"]];
-    let replies = send(&lease, &commands).await?;
+    let replies = exchange(&lease, &commands).await?;
     lease.set_reusable(true);
     Ok(replies)
 }
@@ -112,9 +122,9 @@ fn main() -> Result<(), Box<dyn StdError>> {
     let pool = ChannelPool::builder(bootstrap)
         .max_open(4)
         .on_created(5 * SECOND, |channel| async move {
-            send(&channel, &[&["CLIENT", "SETNAME", "waterwheel"]]).await.map(drop)
+            exchange(&channel, &[&["CLIENT", "SETNAME", "waterwheel"]]).await.map(drop)
         })
-        .health_check(|channel| async move { send(&channel, &[&["PING"]]).await.map(drop) })
+        .health_check(|channel| async move { exchange(&channel, &[&["PING"]]).await.map(drop) })
         .check_if_idle_for(5 * SECOND)
         .build()?;
     let start = |task| {

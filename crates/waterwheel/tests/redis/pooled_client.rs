@@ -139,3 +139,29 @@ fn k12_a_pool_recovers_when_the_server_was_killed_and_started_again() {
     assert!((1..=4).contains(&pooled), "{clients}");
     assert!(client.0.try_wait().unwrap().is_none(), "the client goes on");
 }
+
+#[test]
+fn k12_redis_client_gives_up_rounds_that_are_not_answered_and_connections_refused_by_the_server() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut client = Client::start(listener.local_addr().unwrap(), 1, 1);
+    let mut output = BufReader::new(client.0.stdout.take().unwrap());
+    let mut tries_again = |why: &str| {
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        assert!(line.starts_with("task 0 tries again: ") && line.contains(why), "{line}");
+    };
+    let accept = |answer: &[u8]| {
+        let (mut connection, _) = listener.accept().unwrap();
+        assert!(connection.read(&mut [0; 1000]).unwrap() > 0);
+        connection.write_all(answer).unwrap();
+        connection
+    };
+    let _refused = accept(b"-LOADING Redis is loading the dataset in memory\r\n");
+    tries_again("LOADING");
+    // Prepared, and then silent.
+    let mut silent = accept(b"+OK\r\n");
+    tries_again("the server does not answer");
+    let mut rest = Vec::new();
+    silent.read_to_end(&mut rest).unwrap();
+    assert!(rest.starts_with(b"*3\r\n$3\r\nSET"), "closed after its request");
+}
