@@ -1,10 +1,11 @@
 //! The life of a connection outside of the pool's state: connecting, watching, preparing, checking, closing.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use waterwheel_channel::{AddressSpec, Channel, Token};
-use waterwheel_executor::Error;
+use waterwheel_executor::{Canceller, Error, Nanos};
 
 use crate::error::PoolError;
 use crate::pooled_channel::PooledChannel;
@@ -106,6 +107,34 @@ impl ChannelPoolShared {
                 pool.change(|core, actions| core.check_failed(id, now, actions));
             }
         });
+    }
+
+    /// Closes what is leased at the deadline of a drain, and adds the number to `forced`.
+    pub(crate) fn close_leased_at(
+        self: &Arc<Self>,
+        deadline: Nanos,
+        forced: Arc<AtomicUsize>,
+    ) -> Option<Canceller> {
+        // If all loops have ended none takes the timer: the connections are closed already.
+        let delay = deadline.since(self.clock.now());
+        let timer = self.event_loop(None).schedule(delay, || ()).ok()?;
+        let (canceller, pool) = (timer.canceller(), Arc::downgrade(self));
+        timer.on_complete(move |outcome| {
+            let Some(pool) = pool.upgrade() else { return };
+            if outcome.is_ok() {
+                pool.change(|core, actions| {
+                    // Counted before the channels are closed, which completes the drain.
+                    forced.fetch_add(core.close_leased(actions), Ordering::Relaxed);
+                });
+                return;
+            }
+            // Cancelled: the drain is complete, or the timer's loop ends and another one keeps the deadline.
+            let open = pool.lock().core.metrics().now.open;
+            if open > 0 && !pool.event_loop(None).is_shutting_down() {
+                pool.close_leased_at(deadline, forced);
+            }
+        });
+        Some(canceller)
     }
 
     pub(crate) fn retry_later(self: &Arc<Self>, address: Arc<AddressSpec>, delay: Duration) {

@@ -132,18 +132,8 @@ impl ChannelPool {
     #[track_caller]
     pub fn drain(&self, limit: Duration) -> PromiseFuture<Drained> {
         let forced = Arc::new(AtomicUsize::new(0));
-        let (pool, count) = (Arc::downgrade(&self.shared), forced.clone());
-        let on_deadline = move || {
-            if let Some(pool) = pool.upgrade() {
-                pool.change(|core, actions| {
-                    // Counted before the channels are closed, which completes the drain.
-                    count.fetch_add(core.close_leased(actions), Ordering::Relaxed);
-                });
-            }
-        };
-        // A loop that has ended takes no timer: its connections are closed already.
-        let timer = self.shared.event_loop(None).schedule(limit, on_deadline).ok();
-        let timer = timer.map(|timer| timer.canceller());
+        let deadline = self.shared.clock.now().plus(limit);
+        let timer = self.shared.close_leased_at(deadline, forced.clone());
         self.close().map(move |()| {
             timer.map(|timer| timer.cancel());
             match forced.load(Ordering::Relaxed) {

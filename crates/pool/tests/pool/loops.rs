@@ -201,3 +201,23 @@ fn wait_for_connect(fixture: &Fixture) -> PendingConnect {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn k12_a_drain_keeps_its_deadline_when_the_loop_of_its_timer_ends() {
+    for ending in [0, 1] {
+        let fixture = Fixture::with_loops(2, |pool| pool);
+        let left = 1 - ending;
+        let acquire = fixture.acquire_on(left, ADDRESS);
+        let peer = fixture.accept();
+        let lease = acquire.join().unwrap();
+        let (told, drained) = std::sync::mpsc::channel();
+        // Told to this thread, which can give up: a lost deadline would be a wait for ever.
+        fixture.pool.drain(5 * SECOND).on_complete(move |outcome| told.send(outcome).unwrap());
+        let ended = fixture.event_loop(ending).shutdown_gracefully(Duration::ZERO, SECOND);
+        ended.unwrap().join().unwrap();
+        fixture.manual.advance(5 * SECOND);
+        let forced = drained.recv_timeout(10 * SECOND).expect("the deadline is kept");
+        assert_eq!(forced.unwrap(), Drained::DeadlineReached { channels: 1 });
+        assert!(peer.is_closed() && !lease.is_open());
+    }
+}
