@@ -40,12 +40,10 @@ pub(crate) struct Client {
     published: Vec<PublishedMessage>,
 }
 
-/// A reply of which some loops have not sent their part yet.
-#[derive(Default)]
-pub(crate) struct PendingReply {
+/// A reply of which some loops may not have sent their part yet.
+struct PendingReply {
     missing_parts: usize,
-    pub(crate) version: Option<RespVersion>,
-    pub(crate) value: Option<RespValue>,
+    value: Option<RespValue>,
 }
 
 /// Commands with the numbers of their replies.
@@ -59,7 +57,7 @@ impl Message for BatchReplies {}
 /// The next thing to do, when the client is not borrowed.
 pub(crate) enum Step {
     Publish(Vec<PublishedMessage>),
-    Write(PendingReply),
+    Write(RespValue, RespVersion),
     Close,
     Wait,
 }
@@ -93,13 +91,7 @@ impl Client {
     }
 
     pub(crate) fn reply(&mut self, value: RespValue) {
-        self.replies.push_back(PendingReply { value: Some(value), ..PendingReply::default() });
-    }
-
-    /// Sets the RESP version of the following replies.
-    pub(crate) fn set_version(&mut self, version: RespVersion) {
-        self.version.set(version);
-        self.replies.push_back(PendingReply { version: Some(version), ..PendingReply::default() });
+        self.replies.push_back(PendingReply { missing_parts: 0, value: Some(value) });
     }
 
     /// Ignores further commands, and ends the connection after the last reply.
@@ -116,8 +108,8 @@ impl Client {
         }
     }
 
-    /// False for a command that changes which messages the client gets, while replies are pending: a message must not
-    /// overtake the reply that announces it.
+    /// False for a command that changes the version or which messages the client gets, while replies are pending: these
+    /// are written in the old version, and a message must not overtake the reply that announces it.
     fn may_execute(&self, command: &Result<RespCommand, RespValue>) -> bool {
         let changes_messages = |command: &RespCommand| {
             ["subscribe", "unsubscribe", "hello", "reset"].iter().any(|name| command.is(name))
@@ -181,7 +173,7 @@ impl Client {
     fn run_at(&mut self, owners: &BTreeSet<usize>, run: Run, command: &RespCommand) {
         let number = self.first_reply + self.replies.len() as u64;
         let missing_parts = owners.len();
-        self.replies.push_back(PendingReply { missing_parts, ..PendingReply::default() });
+        self.replies.push_back(PendingReply { missing_parts, value: None });
         for &owner in owners {
             if owner == self.owners.here {
                 let part = self.run_here(run, command);
@@ -230,7 +222,7 @@ impl Client {
             }
             if let Some(reply) = self.replies.pop_front_if(|reply| reply.missing_parts == 0) {
                 self.first_reply += 1;
-                return Step::Write(reply);
+                return Step::Write(reply.value.unwrap_or(RespValue::Null), self.version.get());
             }
             match self.waiting.pop_front() {
                 Some(command) if self.may_execute(&command) => self.execute(&command),

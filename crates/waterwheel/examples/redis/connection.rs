@@ -1,5 +1,5 @@
-//! The pipeline of a connection: a decoder and a stage in one slot, an encoder before them, and a handler for what a
-//! stage does not receive.
+//! The pipeline of a connection: a decoder and a stage in one slot, and a handler for what a stage does not receive.
+//! Neither needs an encoder: a reply that is written by [`RespValue::write`] is not boxed as a message.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -7,15 +7,13 @@ use std::rc::Rc;
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
-    Ctx, Decode, Edit, Emit, HandlerResult, In, Inbound, InboundHandler, Msg, ReadPause, Stage,
-    Types,
+    Completion, Ctx, Decode, Edit, Emit, HandlerResult, In, Inbound, InboundHandler, Msg,
+    ReadPause, Stage,
 };
-use waterwheel::codec::{
-    RespCommand, RespCommandDecoder, RespEncoder, RespError, RespLimits, RespValue,
-};
+use waterwheel::codec::{RespCommand, RespCommandDecoder, RespError, RespLimits, RespValue};
 use waterwheel::executor;
 
-use crate::client::{BatchReplies, Client, PendingReply, Step};
+use crate::client::{BatchReplies, Client, Step};
 use crate::pubsub::{self, PublishedMessage};
 
 /// Number of replies that a connection may wait for before it stops reading.
@@ -29,7 +27,6 @@ pub(crate) fn serve(edit: &mut Edit<'_>) -> Result<(), executor::Error> {
     let client = RefCell::new(Client::new(edit.channel()));
     let connection = Rc::new(Connection { client, read_pause: RefCell::default() });
     let decoder = RespCommandDecoder::new(RespLimits::default());
-    edit.add_last("resp", RespEncoder::default())?;
     edit.add_last(
         "commands",
         Inbound(Decode::new(decoder).then(CommandStage(connection.clone()))),
@@ -47,14 +44,14 @@ struct Connection {
 
 impl Connection {
     /// Sends published messages and complete replies, up to the first reply that is not complete.
-    fn proceed(&self, ctx: &Ctx<'_>) {
+    fn proceed(&self, ctx: &Ctx<'_>) -> HandlerResult {
         loop {
             let step = self.client.borrow_mut().next_step();
             match step {
                 Step::Publish(messages) => messages.into_iter().for_each(PublishedMessage::send),
-                Step::Write(PendingReply { version, value, .. }) => {
-                    version.into_iter().for_each(|version| ctx.write(version));
-                    value.into_iter().for_each(|value| ctx.write_and_flush(value));
+                Step::Write(value, version) => {
+                    value.write(ctx, version, &mut Completion::none())?;
+                    ctx.flush();
                 }
                 Step::Close => {
                     // Completed when everything before it is sent; a close alone would not wait for that.
@@ -69,6 +66,7 @@ impl Connection {
             self.client.borrow_mut().has_quit = true;
             ctx.close();
         }
+        Ok(())
     }
 
     /// Sends the commands of a round to the other loops, and stops reading while too many replies are pending.
@@ -95,8 +93,7 @@ impl Stage for CommandStage {
 
     fn on<O: Emit<Infallible>>(&mut self, command: RespCommand, out: &mut O) -> HandlerResult {
         self.0.client.borrow_mut().accept(Ok(command));
-        self.0.proceed(&out.ctx());
-        Ok(())
+        self.0.proceed(&out.ctx())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) {
@@ -106,17 +103,13 @@ impl Stage for CommandStage {
     /// Ends the connection after the last reply when the client has sent its last command.
     fn on_end<O: Emit<Infallible>>(&mut self, out: &mut O) -> HandlerResult {
         self.0.client.borrow_mut().is_ending = true;
-        self.0.proceed(&out.ctx());
+        self.0.proceed(&out.ctx())?;
         self.0.end_round(&out.ctx());
         Ok(())
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
         pubsub::leave(&mut self.0.client.borrow_mut());
-    }
-
-    fn answers(&self) -> Types {
-        Types::of::<RespValue>()
     }
 }
 
@@ -136,7 +129,7 @@ impl InboundHandler for ConnectionEvents {
                 let mut client = self.0.client.borrow_mut();
                 parts.into_iter().for_each(|(number, part)| client.add_part(number, part));
                 drop(client);
-                self.0.proceed(ctx);
+                self.0.proceed(ctx)?;
                 self.0.end_round(ctx);
             }
             Err(event) => ctx.fire_user_event(event),
@@ -152,7 +145,6 @@ impl InboundHandler for ConnectionEvents {
         }
         client.is_ending = true;
         drop(client);
-        self.0.proceed(ctx);
-        Ok(())
+        self.0.proceed(ctx)
     }
 }

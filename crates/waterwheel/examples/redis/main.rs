@@ -10,8 +10,9 @@
 //! for a key of another loop is sent there as a task, and its reply takes its place among those of the connection. A
 //! command with keys of several loops (`DEL`, `MSET`) is not atomic then.
 //!
-//! Shows a decoder and a stage as a static chain in one slot, an encoder before it, state that belongs to a loop
-//! (`LoopLocal`), messages between loops, a periodic timer for each loop, and a limit for slow receivers.
+//! Shows a decoder and a stage as a static chain in one slot, replies that are written without an allocation, state that
+//! belongs to a loop (`LoopLocal`), messages between loops, a periodic timer for each loop, and a limit for slow
+//! receivers.
 //!
 //! | file | contents |
 //! |---|---|

@@ -46,7 +46,7 @@ pub(crate) fn quit(client: &mut Client, _: &RespCommand) -> Reply {
 pub(crate) fn reset(client: &mut Client, _: &RespCommand) -> Reply {
     pubsub::leave(client);
     client.name = Bytes::new();
-    client.set_version(RespVersion::Resp2);
+    client.version.set(RespVersion::Resp2);
     Ok(RespValue::simple("RESET"))
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn hello(client: &mut Client, command: &RespCommand) -> Reply {
         let option = shortened(option, 128);
         return Err(error(format!("ERR Syntax error in HELLO option '{option}'")));
     }
-    client.set_version(version);
+    client.version.set(version);
     let pairs = [
         ("server", RespValue::bulk("redis")),
         ("version", RespValue::bulk(VERSION)),
