@@ -29,6 +29,16 @@ impl EndRequest {
         }
     }
 
+    /// Completes the request because a panic closes the channel.
+    pub(super) fn complete_after_panic(self) {
+        match self {
+            EndRequest::Close(done) | EndRequest::Disconnect(done) => done.succeed(),
+            EndRequest::ShutdownOutput(done) => {
+                done.fail(ChannelError::Closed { cause: None }.into());
+            }
+        }
+    }
+
     /// True if the channel will be closed.
     pub(super) fn is_close(&self) -> bool {
         !matches!(self, EndRequest::ShutdownOutput(_))

@@ -220,7 +220,9 @@ impl WriteSide {
 }
 
 impl Drop for WriteSide {
+    /// A handler that a panic unwound through is dropped with what it holds; the channel is closed with the panic.
     fn drop(&mut self) {
+        mem::take(&mut self.ends).into_iter().for_each(EndRequest::complete_after_panic);
         self.gates.give_back(self.allowance);
         self.gates.replace_held(self.published_held, 0);
     }

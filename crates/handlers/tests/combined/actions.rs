@@ -88,6 +88,7 @@ pub(crate) fn action() -> impl Strategy<Value = Action> {
             1 => Just(EndAction::Fail),
             1 => Just(EndAction::FailWrite),
             1 => Just(EndAction::Sabotage(Sabotage::Panic)),
+            1 => Just(EndAction::Sabotage(Sabotage::PanicLater)),
             1 => Just(EndAction::Sabotage(Sabotage::Abort)),
             1 => Just(EndAction::Sabotage(Sabotage::Close)),
             1 => Just(EndAction::Sabotage(Sabotage::RemoveItself)),

@@ -145,7 +145,7 @@ impl Shared {
                 Stock::Flushes => edit.add_last(name, FlushConsolidation::new())?,
                 Stock::WireLog => edit.add_last(name, WireLog::new())?,
                 Stock::Capture => edit.add_last(name, Capture::stream(&self.capture))?,
-                Stock::Saboteur => edit.add_last(name, Saboteur)?,
+                Stock::Saboteur => edit.add_last(name, Saboteur { is_armed: false })?,
             };
         }
         edit.add_last("app", App(self.app.clone()))?;
@@ -184,6 +184,8 @@ impl Encoder for Copies {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sabotage {
     Panic,
+    /// Panics in the next write or read.
+    PanicLater,
     Abort,
     Close,
     RemoveItself,
@@ -192,16 +194,31 @@ pub(crate) enum Sabotage {
 impl Message for Sabotage {}
 
 /// A handler in the middle that panics or ends the channel when told to.
-struct Saboteur;
+struct Saboteur {
+    is_armed: bool,
+}
 
 impl Handler for Saboteur {
     fn interest(&self) -> Events {
-        Events::USER_EVENT
+        Events::USER_EVENT | Events::WRITE | Events::READ
+    }
+
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        assert!(!self.is_armed, "sabotage");
+        ctx.write_with(msg, done.take());
+        Ok(())
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        assert!(!self.is_armed, "sabotage");
+        ctx.fire_read(msg);
+        Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         match event.get::<Sabotage>() {
             Some(Sabotage::Panic) => panic!("sabotage"),
+            Some(Sabotage::PanicLater) => self.is_armed = true,
             Some(Sabotage::Abort) => ctx.abort(Error::new("sabotage")),
             Some(Sabotage::Close) => ctx.close(),
             Some(Sabotage::RemoveItself) => drop(ctx.pipeline().remove(ctx.slot())),

@@ -13,7 +13,7 @@ use waterwheel_testkit::embedded::Embedded;
 
 use crate::actions::{Action, EndAction, Limits, action, limits};
 use crate::model::{ModelWrite, Outcome, Source, SourceEnd, check_order, check_sent};
-use crate::pipelines::{ReadPlan, Shared, Stock, any_order, write_local};
+use crate::pipelines::{ReadPlan, Sabotage, Shared, Stock, any_order, write_local};
 
 /// How a test ends.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +24,9 @@ enum Finish {
     CloseStalled,
     /// The loop is drained.
     Drain,
+    /// The channel is closed, or its output shut down, at once after the last flush, and everything arrives.
+    CloseAfterFlush,
+    ShutdownAfterFlush,
 }
 
 struct Quiet;
@@ -45,6 +48,8 @@ struct Run {
     may_be_over: bool,
     /// True once the input may end, or messages may be lost to it.
     may_lose_input: bool,
+    /// True once a panic may unwind through the application, which is dropped then.
+    may_lose_app: bool,
 }
 
 impl Run {
@@ -78,6 +83,7 @@ impl Run {
             inbound: Vec::new(),
             may_be_over: limits.has_hard_cap || limits.write_timeout < Duration::from_secs(20),
             may_lose_input: false,
+            may_lose_app: false,
         }
     }
 
@@ -215,7 +221,10 @@ impl Run {
             }
             EndAction::Fail => self.channel.fail(Error::new("reset")),
             EndAction::FailWrite => self.channel.fail_write(std::io::ErrorKind::BrokenPipe.into()),
-            EndAction::Sabotage(act) => self.channel.fire_user_event(act),
+            EndAction::Sabotage(act) => {
+                self.may_lose_app |= matches!(act, Sabotage::PanicLater);
+                self.channel.fire_user_event(act);
+            }
         }
     }
 
@@ -251,6 +260,14 @@ impl Run {
         match finish {
             Finish::Deliver => self.deliver()?,
             Finish::CloseStalled => self.close_stalled()?,
+            Finish::CloseAfterFlush => {
+                self.channel.clear_faults();
+                self.end_after_flush(Channel::close)?;
+            }
+            Finish::ShutdownAfterFlush => {
+                self.channel.set_room(10);
+                self.end_after_flush(Channel::shutdown_output)?;
+            }
             // The loop has ended, and its channels with it.
             Finish::Drain => return self.drain().and_then(|()| self.check_closed()),
         }
@@ -286,14 +303,21 @@ impl Run {
                 let cause = self.channel.channel().close_cause();
                 return Err(format!("the channel was closed: {cause:?}"));
             }
-            for (at, write) in self.shared.app.borrow_mut().writes.iter_mut().enumerate() {
-                let outcome = write.outcome();
-                if !matches!(outcome, Outcome::Written | Outcome::Cancelled) {
-                    return Err(format!("write {at} is {outcome:?}"));
-                }
-            }
+            self.check_written(usize::MAX)?;
             self.check_input()?;
             self.check_rest()?;
+        }
+        Ok(())
+    }
+
+    /// Checks that the first `count` writes have succeeded.
+    fn check_written(&mut self, count: usize) -> Result<(), String> {
+        let writes = &mut self.shared.app.borrow_mut().writes;
+        for (at, write) in writes.iter_mut().enumerate().take(count) {
+            let outcome = write.outcome();
+            if !self.may_be_over && !matches!(outcome, Outcome::Written | Outcome::Cancelled) {
+                return Err(format!("write {at} is {outcome:?}"));
+            }
         }
         Ok(())
     }
@@ -317,6 +341,24 @@ impl Run {
         let timers = self.channel.channel().event_loop().metrics().timers;
         // The write timeout's timer ends with its next firing.
         if timers <= expected + 1 { Ok(()) } else { Err(format!("{timers} timers at rest")) }
+    }
+
+    fn end_after_flush(
+        &mut self,
+        operation: impl FnOnce(&Channel) -> ChannelFuture,
+    ) -> Result<(), String> {
+        self.act(&Action::SetRate(Some(20_000)));
+        self.act(&Action::SetGroupRate(Some(20_000)));
+        self.sources().iter().for_each(|source| source.end(SourceEnd::Finish));
+        let made = self.shared.app.borrow().writes.len();
+        self.channel.on_loop(Channel::flush);
+        self.operate(operation);
+        self.channel.run();
+        self.channel.clear_faults();
+        for _ in 0..400 {
+            self.channel.advance(Duration::from_millis(100));
+        }
+        self.check_written(made)
     }
 
     fn close_stalled(&mut self) -> Result<(), String> {
@@ -349,8 +391,14 @@ impl Run {
                 return Err(format!("write {at} never completes"));
             }
         }
-        if self.operations.iter().any(|done| !done.is_done()) {
-            return Err("an operation never completes".into());
+        for operation in &mut self.operations {
+            match operation.try_take() {
+                None => return Err("an operation never completes".into()),
+                Some(Err(error)) if error.to_string().contains("dropped") => {
+                    return Err(format!("an operation was lost: {error}"));
+                }
+                Some(_) => {}
+            }
         }
         if self.sources().iter().any(|source| !source.is_dropped()) {
             return Err("a source was not dropped".into());
@@ -360,7 +408,7 @@ impl Run {
         if (pending, held) != (0, 0) {
             return Err(format!("{pending} bytes pending and {held} held after the close"));
         }
-        if !self.shared.app.borrow().is_inactive {
+        if !self.shared.app.borrow().is_inactive && !self.may_lose_app {
             return Err("the application was not told of the end".into());
         }
         Ok(())
@@ -378,7 +426,7 @@ proptest! {
         auto_read in any::<bool>(),
         limits in limits(),
         actions in vec(action(), 1..50),
-        finish in prop_oneof![Just(Finish::Deliver), Just(Finish::CloseStalled), Just(Finish::Drain)],
+        finish in prop_oneof![Just(Finish::Deliver), Just(Finish::CloseStalled), Just(Finish::Drain), Just(Finish::CloseAfterFlush), Just(Finish::ShutdownAfterFlush)],
     ) {
         let mut run = Run::new(order, rate, half_closure, auto_read, limits);
         for action in &actions {

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    ChannelError, ChannelOptions, Ctx, Events, HalfClosed, Handler, HandlerResult, Msg,
+    ChannelError, ChannelOptions, Completion, Ctx, Events, HalfClosed, Handler, HandlerResult, Msg,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -167,4 +167,26 @@ fn k08_a_place_in_the_group_is_given_back_by_a_channel_that_dies() {
     drop(waiting.write_outbound(numbered(1_500)));
     waiting.pass(16);
     assert_eq!(waiting.sent_len(), 1_500, "the first turn is the next one");
+}
+
+/// Panics when it is to write.
+struct PanicsAtWrite;
+
+impl Handler for PanicsAtWrite {
+    fn write(&mut self, _: &Ctx<'_>, _: Msg, _: &mut Completion) -> HandlerResult {
+        panic!("a defect before the handler");
+    }
+}
+
+#[test]
+fn k08_a_panic_that_unwinds_through_the_handler_completes_a_close_that_waits() {
+    let mut channel = Shaped::new(shaping().channel_write(SLOW));
+    let held = channel.write_outbound(numbered(BURST + 10_000));
+    let closed = channel.on_loop(|channel| channel.close());
+    channel.with_pipeline(|pipeline| pipeline.add_first("panics", PanicsAtWrite)).unwrap().unwrap();
+    channel.pass(30);
+    assert!(!channel.channel().is_open());
+    assert!(closed.join().is_ok(), "the channel is closed, as requested");
+    assert!(held.join().is_err());
+    assert_eq!((channel.channel().pending_bytes(), channel.write_limiter().stats().held), (0, 0));
 }
