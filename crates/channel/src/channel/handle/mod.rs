@@ -123,7 +123,7 @@ impl Channel {
     /// close may still be on its way to the loop, wait for a handler, or have been refused by one.
     #[must_use]
     pub fn is_close_requested(&self) -> bool {
-        self.shared.close_requested.load(Ordering::Acquire) || !self.is_open()
+        self.shared.is_close_requested() || !self.is_open()
     }
 
     /// True while the channel is registered with its loop.
@@ -279,7 +279,7 @@ impl Channel {
     #[track_caller]
     pub fn disconnect(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
-        self.shared.close_requested.store(true, Ordering::Release);
+        self.shared.set_close_requested();
         self.submit(ChannelRequest::Disconnect(promise));
         future
     }
@@ -289,7 +289,7 @@ impl Channel {
     #[track_caller]
     pub fn close(&self) -> ChannelFuture {
         let (promise, future) = self.shared.sender.executor().new_promise();
-        self.shared.close_requested.store(true, Ordering::Release);
+        self.shared.set_close_requested();
         self.submit(ChannelRequest::Close(Some(promise)));
         future
     }
@@ -297,7 +297,7 @@ impl Channel {
     /// Closes the channel after its flushed writes, as [`close`](Self::close) does, but returns no future. On the
     /// loop this allocates nothing.
     pub fn close_without_future(&self) {
-        self.shared.close_requested.store(true, Ordering::Release);
+        self.shared.set_close_requested();
         self.submit(ChannelRequest::Close(None));
     }
 

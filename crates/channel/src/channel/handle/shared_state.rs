@@ -69,10 +69,8 @@ pub(crate) struct ChannelShared {
     pub(in crate::channel) registered: AtomicBool,
     pub(in crate::channel) writable: AtomicBool,
     pub(in crate::channel) auto_read: AtomicBool,
-    /// True once a handle has asked for the close, which may still be on its way to the loop.
-    pub(in crate::channel) close_requested: AtomicBool,
-    /// Flags of servers: [`LISTENS`], [`PAUSED`].
-    server: AtomicU8,
+    /// Rare flags in one byte: [`LISTENS`], [`PAUSED`], [`CLOSE_REQUESTED`].
+    flags: AtomicU8,
     pub(in crate::channel) pending: AtomicUsize,
     pub(in crate::channel) submitted: SubmittedBytes,
     pub(in crate::channel) holds: HoldCount,
@@ -118,6 +116,9 @@ const LISTENS: u8 = 1;
 /// Reads are paused after a failure such as EMFILE. The first child that closes ends the pause.
 const PAUSED: u8 = 1 << 1;
 
+/// A handle has asked for the close, which may still be on its way to the loop.
+const CLOSE_REQUESTED: u8 = 1 << 2;
+
 impl ChannelShared {
     pub(in crate::channel) fn new(
         sender: CommandSender<LoopCommand>,
@@ -135,8 +136,7 @@ impl ChannelShared {
             registered: AtomicBool::new(false),
             writable: AtomicBool::new(true),
             auto_read: AtomicBool::new(options.auto_read),
-            close_requested: AtomicBool::new(false),
-            server: AtomicU8::new(if listens { LISTENS } else { 0 }),
+            flags: AtomicU8::new(if listens { LISTENS } else { 0 }),
             options,
             pending: AtomicUsize::new(0),
             submitted: SubmittedBytes::new(),
@@ -194,23 +194,31 @@ impl ChannelShared {
     }
 
     pub(in crate::channel) fn is_server(&self) -> bool {
-        self.server.load(Ordering::Relaxed) & LISTENS != 0
+        self.flags.load(Ordering::Relaxed) & LISTENS != 0
+    }
+
+    pub(in crate::channel) fn set_close_requested(&self) {
+        self.flags.fetch_or(CLOSE_REQUESTED, Ordering::Release);
+    }
+
+    pub(in crate::channel) fn is_close_requested(&self) -> bool {
+        self.flags.load(Ordering::Acquire) & CLOSE_REQUESTED != 0
     }
 
     pub(in crate::channel) fn set_paused(&self, paused: bool) {
         if paused {
-            self.server.fetch_or(PAUSED, Ordering::Relaxed);
+            self.flags.fetch_or(PAUSED, Ordering::Relaxed);
         } else {
-            self.server.fetch_and(!PAUSED, Ordering::Relaxed);
+            self.flags.fetch_and(!PAUSED, Ordering::Relaxed);
         }
     }
 
     /// Resumes a paused server after a connection that it accepted has closed: the file descriptor or memory
     /// that was missing may be free now. A pause that begins after this check is ended by its timer.
     pub(in crate::channel) fn on_child_closed(&self) {
-        let paused = |server: u8| server & PAUSED != 0;
-        if paused(self.server.load(Ordering::Relaxed))
-            && paused(self.server.fetch_and(!PAUSED, Ordering::Relaxed))
+        let paused = |flags: u8| flags & PAUSED != 0;
+        if paused(self.flags.load(Ordering::Relaxed))
+            && paused(self.flags.fetch_and(!PAUSED, Ordering::Relaxed))
         {
             // A loop that has ended rejects the command: nothing is accepted any more.
             let _ = self.send(self.resume_reading_command());
