@@ -266,6 +266,7 @@ fn k10_a_permit_whose_destructor_panics_affects_no_other() {
         let panics = || AcceptVerdict::AdmitWith(AcceptPermit::new(PanickingPermit));
         let guards = GuardChain::new()
             .add("bad", guard(&log, "bad", panics))
+            .add("worse", guard(&log, "worse", panics))
             .add("good", guard(&log, "good", with_permit(&log, "good permit")))
             .add("ports", |connection: &AcceptedConnection| {
                 match connection.peer_address().and_then(Address::port) {
@@ -277,13 +278,13 @@ fn k10_a_permit_whose_destructor_panics_affects_no_other() {
         let closed = connect(&fixture, &port);
         closed.finish();
         fixture.run_until_idle();
-        assert_eq!(log.take(), ["guard bad", "guard good", "good permit dropped"]);
+        assert_eq!(log.take(), ["guard bad", "guard worse", "guard good", "good permit dropped"]);
         let refused = connect(&fixture, &port);
-        assert_eq!(log.take(), ["guard bad", "guard good", "good permit dropped"]);
+        assert_eq!(log.take(), ["guard bad", "guard worse", "guard good", "good permit dropped"]);
         assert!(closed.is_closed() && refused.is_closed());
         assert!(!connect(&fixture, &port).is_closed() && server.is_open());
         let reports = fixture.reports.take();
-        assert_eq!(reports.iter().filter(|report| report.contains("a bad permit")).count(), 2);
+        assert_eq!(reports.iter().filter(|report| report.contains("a bad permit")).count(), 4);
     });
 }
 
