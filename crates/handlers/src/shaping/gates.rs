@@ -15,6 +15,10 @@ use super::waiting::WaitingHandler;
 /// wake-ups of a loop per second. The bytes of the delay are not lost, because a burst is at least 20 ms.
 const WAKE_GRID: u64 = 2_000_000;
 
+/// A handler that waits for a group looks again after this time at the latest: channels that die give their tickets back,
+/// and those after them are due earlier than they were told.
+const LONGEST_WAIT: Duration = Duration::from_millis(250);
+
 static NEXT_KEY: AtomicU64 = AtomicU64::new(0);
 
 /// The limiters of one direction: the channel's own one first, then those of its groups.
@@ -73,7 +77,7 @@ impl Gates {
         if self.wanted == 0 {
             self.wanted = bytes;
         }
-        for gate in &mut self.gates {
+        for (at, gate) in self.gates.iter_mut().enumerate() {
             if gate.limiter.quantum() == NO_LIMIT {
                 continue;
             }
@@ -83,7 +87,8 @@ impl Gates {
             let due = gate.limiter.due(ticket, now, entry);
             if due > now {
                 gate.is_listed = true;
-                return Err(align(due));
+                let is_shared = at > 0 && due != Nanos::MAX;
+                return Err(align(if is_shared { due.min(now.plus(LONGEST_WAIT)) } else { due }));
             }
         }
         self.gates.iter_mut().for_each(|gate| gate.ticket = None);

@@ -152,3 +152,17 @@ fn k08_a_channel_held_by_its_own_limit_takes_no_turn_of_the_group() {
     pass_all(&mut [&mut held, &mut free], 72);
     assert_eq!(free.sent_len(), 10_000);
 }
+
+#[test]
+fn k08_a_channel_does_not_wait_for_the_tickets_of_channels_that_died() {
+    let group = TrafficLimiter::new(SLOW);
+    let mut many: Vec<_> =
+        (0..100).map(|_| Shaped::new(shaping().write_group(&group).no_longest_delay())).collect();
+    many.iter_mut().for_each(|channel| drop(channel.write_outbound(numbered(100_000))));
+    let mut last = many.pop().unwrap();
+    for channel in &mut many {
+        channel.fail(waterwheel_executor::Error::new("reset"));
+    }
+    last.pass(252);
+    assert!(last.sent_len() > 0, "its turn would have come after 1.5 seconds");
+}
