@@ -151,3 +151,20 @@ fn k12_the_builder_names_what_is_wrong() {
     let error = InvalidPool::NoConnections { setting: "max_open" };
     assert_eq!(error.to_string(), "max_open is 0: no connection could be opened");
 }
+
+#[test]
+fn k12_no_more_is_evicted_than_acquires_wait() {
+    let fixture = Fixture::new(|pool| pool.max_open_total(2));
+    let ((one, _one_peer), (other, _other_peer)) = (fixture.open(ADDRESS), fixture.open(OTHER));
+    drop((one, other));
+    // The loop is busy: what is evicted stays open meanwhile.
+    let (go, wait) = std::sync::mpsc::channel::<()>();
+    fixture.event_loop(0).execute(move || wait.recv().unwrap()).unwrap();
+    drop(fixture.pool.acquire(THIRD));
+    let third = fixture.pool.acquire(THIRD);
+    go.send(()).unwrap();
+    let _peer = fixture.accept();
+    drop(third.join().unwrap());
+    assert_eq!(fixture.closed(CloseReason::Evicted), 1);
+    fixture.assert_at_rest(2, 0);
+}

@@ -185,3 +185,19 @@ fn k12_an_address_used_again_after_it_was_retired_is_stocked_again() {
     assert!(fixture.next_connect().is_some(), "the minimum is kept for an address in use");
     drop((lease, again));
 }
+
+#[test]
+fn k12_the_pauses_begin_anew_after_a_connection_was_used() {
+    let fixture = Fixture::new(|pool| pool.min_idle(1).max_open(1));
+    fixture.pool.warm_up(ADDRESS);
+    for pause in [1, 2, 4] {
+        fixture.next_connect().unwrap().refuse(io::ErrorKind::ConnectionRefused);
+        fixture.advance(pause * SECOND);
+    }
+    let peer = fixture.accept();
+    drop(fixture.pool.acquire(ADDRESS).join().unwrap());
+    peer.reset();
+    fixture.next_connect().unwrap().refuse(io::ErrorKind::ConnectionRefused);
+    fixture.advance(SECOND);
+    assert!(fixture.next_connect().is_some(), "one second, as at first");
+}
