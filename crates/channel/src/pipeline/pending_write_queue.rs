@@ -140,11 +140,14 @@ impl PendingWriteQueue {
     }
 
     /// Removes the next write, for a handler that transforms the message. The handler is responsible for the
-    /// completion from then on. A write that was cancelled ([`Completion::begin`]) is skipped.
+    /// completion from then on. Writes that were cancelled ([`Completion::begin`]) are skipped; while there are flushed
+    /// writes, none after the flush mark is returned.
     ///
     /// The bytes no longer count: use [`write_next`](Self::write_next) to pass the message on as it is.
     pub fn pop(&mut self) -> Option<(Msg, Completion)> {
-        while let Some(mut write) = self.take_front() {
+        let only_flushed = self.flushed > 0;
+        while self.flushed > 0 || !only_flushed {
+            let mut write = self.take_front()?;
             self.held.set(self.held.get().saturating_sub(write.size));
             if write.done.begin() {
                 return Some((write.msg, write.done));

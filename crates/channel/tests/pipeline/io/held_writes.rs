@@ -439,6 +439,23 @@ fn k09_a_held_file_region_is_split_unless_another_part_would_exceed_the_hard_cap
 }
 
 #[test]
+fn k09_a_flushed_write_that_was_cancelled_does_not_bring_an_unflushed_one_forward() {
+    let mut fixture = holder_fixture(small_marks());
+    let cancelled = fixture.write(bytes(10));
+    assert!(cancelled.cancel());
+    fixture.flush();
+    let unflushed = fixture.write(bytes(11));
+    ask(&mut fixture, |holder, _| {
+        assert!(holder.queue.pop().is_none(), "nothing flushed is left");
+        assert_eq!((holder.queue.len(), holder.queue.flushed(), holder.queue.bytes()), (1, 0, 11));
+        let (msg, done) = holder.queue.pop().expect("the unflushed write");
+        assert_eq!(msg.size_hint(), 11);
+        done.succeed();
+    });
+    assert!(unflushed.join().is_ok());
+}
+
+#[test]
 fn k09_a_cancelled_write_leaves_the_queue_without_being_sent() {
     let mut fixture = holder_fixture(small_marks());
     let writes = [fixture.write(bytes(10)), fixture.write(bytes(11)), fixture.write(bytes(12))];
