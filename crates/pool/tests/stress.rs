@@ -110,7 +110,7 @@ impl Stress {
             )?;
             Ok(())
         });
-        // Nobody listens at the last door.
+        // No server listens at the last address.
         for door in &doors[..2] {
             server.bind(door.clone()).join().unwrap();
         }

@@ -11,7 +11,6 @@ mod network_filter;
 mod network_rules;
 mod prefix_lengths;
 mod range_table;
-mod swap_cell;
 
 pub use self::accept_rate::{AcceptRate, AcceptRateBuilder, DEFAULT_TRACKED_ADDRESSES};
 pub use self::address_limit::{AddressLimit, AddressLimitBuilder, DEFAULT_LIMITED_ADDRESSES};

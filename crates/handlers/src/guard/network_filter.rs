@@ -1,14 +1,14 @@
 //! The guard that allows and denies networks.
 
 use std::fmt;
+use std::mem;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use waterwheel_channel::{AcceptGuard, AcceptVerdict, AcceptedConnection, Address, Network};
 
 use super::network_rules::{NetworkAction, NetworkRules};
 use super::range_table::RangeTable;
-use super::swap_cell::SwapCell;
 
 /// An accept guard that refuses peers by their address: see [`NetworkRules`].
 ///
@@ -16,8 +16,8 @@ use super::swap_cell::SwapCell;
 /// accepted from then on; open ones stay open. A peer without an IP address (of a Unix or local socket) gets the
 /// default.
 ///
-/// A check is a binary search, and waits for nobody, not even for a thread that changes the rules. A change sorts all
-/// rules into a new table: to change many rules, use [`set_rules`](Self::set_rules).
+/// A check is a binary search, and loops check at the same time. A change sorts all rules into a new table, while checks
+/// use the previous one: to change many rules, use [`set_rules`](Self::set_rules).
 ///
 /// To apply the rules elsewhere, for instance to the address in a PROXY header, ask [`allows`](Self::allows).
 ///
@@ -37,11 +37,12 @@ pub struct NetworkFilter {
     shared: Arc<FilterShared>,
 }
 
-/// The rules, and the table made from them. Loops that accept read the table; a thread that changes the rules holds
-/// their lock until the new table is in place, so that tables follow each other as the changes do.
+/// The rules, and the table made from them. Loops that accept read the table. A thread that changes the rules holds
+/// their lock until the new table is in place, so that tables follow each other as the changes do, and the table's only
+/// to put the new one in place.
 struct FilterShared {
     rules: Mutex<NetworkRules>,
-    table: SwapCell<RangeTable>,
+    table: RwLock<RangeTable>,
 }
 
 impl NetworkFilter {
@@ -51,7 +52,7 @@ impl NetworkFilter {
     /// Creates a filter with these rules.
     #[must_use]
     pub fn new(rules: NetworkRules) -> Self {
-        let table = SwapCell::new(RangeTable::new(&rules));
+        let table = RwLock::new(RangeTable::new(&rules));
         Self { shared: Arc::new(FilterShared { rules: Mutex::new(rules), table }) }
     }
 
@@ -86,21 +87,30 @@ impl NetworkFilter {
     /// Returns the action for an address.
     #[must_use]
     pub fn action_for(&self, address: IpAddr) -> NetworkAction {
-        self.shared.table.read(|table| table.action_for(Some(address)))
+        self.look_up(Some(address))
     }
 
     /// True if a peer with this address is admitted. No address, or one that is not an IP address, gets the default.
     #[must_use]
     pub fn allows(&self, peer: Option<&Address>) -> bool {
-        let address = peer.and_then(Address::ip);
-        self.shared.table.read(|table| table.action_for(address)) == NetworkAction::Allow
+        self.look_up(peer.and_then(Address::ip)) == NetworkAction::Allow
+    }
+
+    fn look_up(&self, address: Option<IpAddr>) -> NetworkAction {
+        self.shared.table.read().unwrap_or_else(PoisonError::into_inner).action_for(address)
     }
 
     /// Changes the rules by `change`, which is ours and quick: it runs under their lock.
     fn change(&self, change: impl FnOnce(&mut NetworkRules)) {
         let mut rules = self.lock();
         change(&mut rules);
-        self.shared.table.replace(RangeTable::new(&rules));
+        let mut table = RangeTable::new(&rules);
+        mem::swap(
+            &mut table,
+            &mut self.shared.table.write().unwrap_or_else(PoisonError::into_inner),
+        );
+        drop(rules);
+        drop(table); // The previous one may be large; no lock is held while it is freed.
     }
 
     fn lock(&self) -> MutexGuard<'_, NetworkRules> {

@@ -116,7 +116,7 @@ impl TrafficLimiter {
         let rate = rate.into();
         let mut state = self.shared.lock();
         if state.waiting.is_empty() && state.next_rate.is_none() {
-            // Nobody waits, so the time since the last call may count at the new rate: a burst at most.
+            // No channel waits, so the time since the last call may count at the new rate: a burst at most.
             state.schedule.set_rate(rate, Nanos(0));
         } else {
             state.next_rate = Some(rate);

@@ -232,7 +232,7 @@ impl TrafficShapingBuilder {
 
     /// Sets the longest time that a message is held or reads are paused. Default: 15 seconds, as in Netty. A message
     /// that has waited so long is sent in addition to the rate ([`TrafficStats::overdue`](super::TrafficStats::overdue)).
-    /// It also limits how long a graceful close may take.
+    /// A graceful close takes no longer than this either.
     pub fn longest_delay(mut self, delay: Duration) -> Self {
         self.longest_delay = Some(delay);
         self

@@ -75,7 +75,7 @@ fn k12_a_total_limit_costs_no_walk_over_the_addresses() {
     let mut core = PlainCore::new(PoolLimits { max_open_total: Some(MANY), ..unlimited() }, 1);
     let leased: Vec<_> = (0..MANY).flat_map(|at| acquire(&mut core, &name(at), at)).collect();
     assert_eq!(leased.len(), MANY);
-    // Nobody waits.
+    // No acquire waits.
     leased.iter().for_each(|handle| assert!(release(&mut core, handle).is_empty()));
     for at in 0..MANY {
         let taken = core.try_acquire(&name(at), None, Nanos(0), &mut Vec::new());

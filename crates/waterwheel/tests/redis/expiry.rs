@@ -34,7 +34,7 @@ fn k03_a_key_expires_for_readers_and_is_removed_without_them() {
             left => assert!((0..=200).contains(&left), "{left} ms left of 200"),
         }
     }
-    // Nobody asks for the others: the timer removes them.
+    // No client asks for the others: the timer removes them.
     client.ask_until("DBSIZE", &RespValue::Integer(1));
     assert!((990..=1000).contains(&integer(client.ask("TTL kept"))));
     assert_eq!(client.ask("PERSIST kept"), RespValue::Integer(1));

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A reply of a few bytes costs more as a chunk of its own, with an entry in the queue and an iovec, than as a copy.
-//! So the messages that encoders write during a call into a channel are collected here, and become one chunk when the
+//! The messages that encoders write during a call into a channel are collected here, and become one chunk when the
 //! call ends and the channel writes. The loop has one such collection, of one channel at a time: the next channel that
 //! encodes moves the bytes of the one before to its outbound buffer.
 //!
