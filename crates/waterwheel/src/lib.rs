@@ -15,6 +15,7 @@
 //! | datagrams, files and descriptors as messages | [`Datagram`](channel::Datagram), [`FileRegion`](channel::FileRegion), [`AncillaryMessage`](channel::AncillaryMessage) |
 //! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
+//! | TLS | [`TlsHandler`](tls::TlsHandler), [`ServerTls`](tls::ServerTls), [`ClientTls`](tls::ClientTls) |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
@@ -35,6 +36,7 @@ pub use waterwheel_executor as executor;
 pub use waterwheel_handlers as handlers;
 pub use waterwheel_net as net;
 pub use waterwheel_pool as pool;
+pub use waterwheel_tls as tls;
 
 #[doc = include_str!("../../../docs/EXAMPLES.md")]
 pub mod examples {}

@@ -1,0 +1,78 @@
+//! Why a TLS configuration cannot be built.
+
+use waterwheel_executor::Error;
+
+/// Why a TLS configuration cannot be built. Names the file, or the name that was given to a piece of PEM text.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsConfigError {
+    /// A file cannot be read.
+    #[error("cannot read `{file}`: {reason}")]
+    Unreadable {
+        /// The file.
+        file: String,
+        /// The error of the operating system.
+        reason: String,
+    },
+    /// A file is not valid PEM.
+    #[error("`{file}` is not valid PEM: {reason}")]
+    InvalidPem {
+        /// The file.
+        file: String,
+        /// The reason.
+        reason: String,
+    },
+    /// A file has no section of the wanted kind.
+    #[error("`{file}` contains no {wanted}")]
+    Missing {
+        /// The file.
+        file: String,
+        /// The kind of section, such as "certificate".
+        wanted: &'static str,
+    },
+    /// A certificate cannot be a root of trust.
+    #[error("certificate {number} of `{file}` cannot be trusted as a root: {reason}")]
+    InvalidRoot {
+        /// The file.
+        file: String,
+        /// The number of the certificate in the file, from 1.
+        number: usize,
+        /// The reason.
+        reason: rustls::Error,
+    },
+    /// The certificate and the key do not belong together, or the key is of an unsupported kind.
+    #[error("the certificate of `{certificate}` and the key of `{key}` cannot be used: {reason}")]
+    InvalidIdentity {
+        /// The file of the certificates.
+        certificate: String,
+        /// The file of the key.
+        key: String,
+        /// The reason.
+        reason: rustls::Error,
+    },
+    /// Something that every configuration needs was not given.
+    #[error("{0}")]
+    Incomplete(&'static str),
+    /// A name in the list of application protocols is empty or longer than 255 bytes.
+    #[error("the application protocol {name:?} has {length} bytes; 1 to 255 are allowed")]
+    InvalidAlpn {
+        /// The name.
+        name: String,
+        /// The length of the name.
+        length: usize,
+    },
+    /// The parts are valid, but do not fit together.
+    #[error("the TLS configuration is not valid: {0}")]
+    Invalid(String),
+    /// No provider of the cryptography is installed, and the features of the crate name none.
+    #[error(
+        "no provider of cryptography: enable the feature `aws-lc-rs` or `ring`, or install one"
+    )]
+    NoProvider,
+}
+
+impl From<TlsConfigError> for Error {
+    fn from(error: TlsConfigError) -> Self {
+        Error::new(error)
+    }
+}

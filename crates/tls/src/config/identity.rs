@@ -1,0 +1,48 @@
+//! A certificate chain with its key, and the names of application protocols: what both sides have.
+
+use std::path::Path;
+
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use super::error::TlsConfigError;
+use super::pem::PemText;
+
+/// A certificate chain and its private key, as given to a builder.
+#[derive(Clone)]
+pub(crate) struct Identity {
+    certificates: PemText,
+    key: PemText,
+}
+
+impl Identity {
+    pub(crate) fn read(certificates: &Path, key: &Path) -> Result<Self, TlsConfigError> {
+        Ok(Self { certificates: PemText::read(certificates)?, key: PemText::read(key)? })
+    }
+
+    pub(crate) fn from_pem(certificates: &[u8], key: &[u8]) -> Self {
+        let certificates = PemText::new("the given certificates", certificates);
+        Self { certificates, key: PemText::new("the given key", key) }
+    }
+
+    pub(crate) fn parse(
+        &self,
+    ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsConfigError> {
+        Ok((self.certificates.certificates()?, self.key.private_key()?))
+    }
+
+    pub(crate) fn refused(&self, reason: rustls::Error) -> TlsConfigError {
+        let (certificate, key) = (self.certificates.source.clone(), self.key.source.clone());
+        TlsConfigError::InvalidIdentity { certificate, key, reason }
+    }
+}
+
+/// Checks the names of application protocols, most preferred first.
+pub(crate) fn checked_alpn(names: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, TlsConfigError> {
+    match names.iter().find(|name| !(1..=255).contains(&name.len())) {
+        Some(name) => Err(TlsConfigError::InvalidAlpn {
+            name: String::from_utf8_lossy(&name[..name.len().min(32)]).into_owned(),
+            length: name.len(),
+        }),
+        None => Ok(names.to_vec()),
+    }
+}

@@ -1,0 +1,27 @@
+//! Configurations of rustls, with defaults that are safe and errors that name the file.
+
+pub(crate) mod client;
+pub(crate) mod error;
+mod identity;
+pub mod pem;
+pub(crate) mod server;
+
+use std::sync::Arc;
+
+use rustls::crypto::CryptoProvider;
+
+use self::error::TlsConfigError;
+
+/// Returns the provider of the cryptography: the one that the process has installed, or else that of the crate's
+/// features.
+pub(crate) fn provider() -> Result<Arc<CryptoProvider>, TlsConfigError> {
+    if let Some(provider) = CryptoProvider::get_default() {
+        return Ok(provider.clone());
+    }
+    #[cfg(feature = "aws-lc-rs")]
+    return Ok(Arc::new(rustls::crypto::aws_lc_rs::default_provider()));
+    #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
+    return Ok(Arc::new(rustls::crypto::ring::default_provider()));
+    #[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
+    Err(TlsConfigError::NoProvider)
+}

@@ -1,0 +1,56 @@
+//! Errors of TLS connections.
+
+use std::time::Duration;
+
+use waterwheel_executor::Error;
+
+/// Why a TLS connection failed. Goes to `on_error` of the handlers after the TLS handler, and is the cause of the close.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// The handshake failed: the peer speaks no TLS, offers nothing that is accepted, or its certificate is not valid.
+    /// The peer was sent the alert that belongs to the error.
+    #[error("the TLS handshake failed: {0}")]
+    Handshake(#[source] rustls::Error),
+    /// The peer violated the protocol after the handshake, or sent a fatal alert.
+    #[error("the TLS connection failed: {0}")]
+    Protocol(#[source] rustls::Error),
+    /// The handshake took too long.
+    #[error("the TLS handshake was not done within {limit:?}")]
+    HandshakeTimeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The connection ended in the handshake.
+    #[error("the connection ended during the TLS handshake")]
+    HandshakeCutOff,
+    /// The stream ended without close_notify: its end may be the work of an attacker, and data may be missing.
+    #[error("the stream ended without a TLS close_notify: data may be missing")]
+    Truncated,
+    /// The peer read nothing while the connection was being closed, or did not answer close_notify.
+    #[error("TLS was not closed in order: the peer neither read nor answered for {limit:?}")]
+    CloseTimeout {
+        /// The limit.
+        limit: Duration,
+    },
+    /// The handler was removed: messages that it held are not sent, because they would be sent as plain text.
+    #[error("the TLS handler was removed")]
+    Removed,
+    /// A message that cannot be encrypted was written.
+    #[error(
+        "a message of type {message} cannot be encrypted: TLS takes `Bytes`, `BytesMut` and `Vec<u8>`"
+    )]
+    UnsupportedMessage {
+        /// The message's type.
+        message: &'static str,
+    },
+    /// The configuration does not allow a connection.
+    #[error("a TLS connection cannot be created: {0}")]
+    Configuration(#[source] rustls::Error),
+}
+
+impl From<TlsError> for Error {
+    fn from(error: TlsError) -> Self {
+        Error::new(error)
+    }
+}

@@ -1,0 +1,416 @@
+//! `TlsHandler`: feeds a session with what the channel reads and writes, fires what it says, and keeps the time.
+
+mod event_methods;
+pub(crate) mod options;
+mod output_end;
+mod plaintext_queue;
+mod timers;
+
+use std::fmt;
+use std::mem;
+
+use bytes::{Bytes, BytesMut};
+use rustls::pki_types::ServerName;
+use waterwheel_channel::{Completion, Ctx, PendingWriteQueue};
+use waterwheel_executor::{Error, Promise};
+
+use self::options::{OnCloseNotify, TlsOptions};
+use self::output_end::OutputEnd;
+use self::plaintext_queue::PlaintextQueue;
+use self::timers::LimitTimer;
+use crate::config::client::ClientTls;
+use crate::config::server::ServerTls;
+use crate::error::TlsError;
+use crate::handshake::{TlsHandshake, TlsPeerClosed, TlsStopped};
+use crate::session::{SessionEvent, TlsSession};
+
+/// Encrypts and decrypts the stream of a channel.
+///
+/// ```
+/// use bytes::Bytes;
+/// use waterwheel_testkit::embedded::Embedded;
+/// use waterwheel_tls::rustls::pki_types::ServerName;
+/// use waterwheel_tls::{ClientTls, TlsHandler};
+///
+/// # let roots = rcgen::generate_simple_self_signed(["example.org".into()])?.cert.pem();
+/// let config = ClientTls::builder().trust_pem("roots", roots.as_bytes()).build()?;
+/// let name = ServerName::try_from("example.org")?;
+/// let mut channel = Embedded::builder().stream().build(|edit| {
+///     edit.add_last("tls", TlsHandler::client(config.clone(), name))?;
+///     Ok(())
+/// })?;
+/// channel.write_outbound(Bytes::from_static(b"waits for the end of the handshake"));
+/// let hello = channel.read_outbound::<Bytes>().unwrap();
+/// assert_eq!(hello[0], 22, "a handshake record");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Rules
+///
+/// 1. *Beginning.* The handshake begins when the channel is active, or when the handler is added to an active channel
+///    (STARTTLS). Its end is a [`TlsHandshake`] event, before the first plaintext. It has a
+///    [limit](crate::TlsOptionsBuilder::handshake_timeout). With auto-read off, the handler requests the reads it
+///    needs itself.
+/// 2. *Writes.* Messages wait in order until the handshake is over and the channel has room for their ciphertext; they
+///    count as pending bytes meanwhile. A write is done when the ciphertext of its last byte is written. Small messages
+///    without a completion share a record. `Bytes`, `BytesMut` and `Vec<u8>` are accepted.
+/// 3. *Reads.* The plaintext of one message of ciphertext is fired as one message. The handler holds no plaintext.
+/// 4. *Failure.* The alert is sent, the error goes to `on_error` of the following handlers, everything that waits fails
+///    with it, and it is the cause of the close ([`TlsError`]).
+/// 5. *Close.* `close` and `disconnect` wait until everything flushed was encrypted, send close_notify, and pass on when
+///    it is written; a peer that reads nothing delays them by a
+///    [limit](crate::TlsOptionsBuilder::close_timeout). `shutdown_output` sends close_notify,
+///    and then ends the stream. What is not flushed fails.
+/// 6. *End of the peer.* After close_notify, [`OnCloseNotify`] decides; bytes behind it are ignored. The end of the
+///    stream without it is [`TlsError::Truncated`].
+/// 7. *Ending TLS.* [`StopTls`](crate::StopTls) ends TLS in order, with no byte lost in either direction. A handler that is removed
+///    without it sends close_notify, and fails what waits rather than sending it as plain text.
+pub struct TlsHandler {
+    role: Option<TlsRole>,
+    options: TlsOptions,
+    /// Created when the handler is added.
+    session: Option<TlsSession>,
+    state: HandlerState,
+    plaintext: PlaintextQueue,
+    /// Requests that wait until everything flushed was encrypted, in order.
+    ends: Vec<OutputEnd>,
+    /// The close that waits until close_notify is written, or answered.
+    closing: Option<OutputEnd>,
+    /// True from a [`StopTls`](crate::StopTls) request: after our close_notify, writes pass as they are.
+    is_stopping: bool,
+    is_output_plain: bool,
+    /// Messages that were written after a [`StopTls`](crate::StopTls) request and wait for our close_notify.
+    after_stop: PendingWriteQueue,
+    limit_timer: LimitTimer,
+    promise: Option<Promise<TlsHandshake>>,
+    reads: ReadRequests,
+    has_transport_failed: bool,
+}
+
+enum TlsRole {
+    Server(ServerTls),
+    Client(ClientTls, ServerName<'static>),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HandlerState {
+    /// The channel is not active yet.
+    Waiting,
+    Running,
+    /// The session has failed, and the channel is being closed.
+    Failed,
+    /// TLS has ended in order, and the handler is removed.
+    Stopped,
+}
+
+/// The reads of a channel without auto-read.
+#[derive(Default)]
+struct ReadRequests {
+    is_wanted: bool,
+    has_fired: bool,
+}
+
+impl TlsHandler {
+    /// Returns a handler for the server's side of connections.
+    pub fn server(config: impl Into<ServerTls>) -> Self {
+        Self::new(TlsRole::Server(config.into()))
+    }
+
+    /// Returns a handler for the client's side. The certificate of the server must be valid for `name`.
+    pub fn client(config: impl Into<ClientTls>, name: ServerName<'static>) -> Self {
+        Self::new(TlsRole::Client(config.into(), name))
+    }
+
+    /// Sets the options.
+    #[must_use]
+    pub fn with_options(mut self, options: TlsOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Completes `promise` with the outcome of the handshake, beside the event.
+    #[must_use]
+    pub fn complete_handshake(mut self, promise: Promise<TlsHandshake>) -> Self {
+        self.promise = Some(promise);
+        self
+    }
+
+    fn new(role: TlsRole) -> Self {
+        Self {
+            role: Some(role),
+            options: TlsOptions::default(),
+            session: None,
+            state: HandlerState::Waiting,
+            plaintext: PlaintextQueue::default(),
+            ends: Vec::new(),
+            closing: None,
+            is_stopping: false,
+            is_output_plain: false,
+            after_stop: PendingWriteQueue::default(),
+            limit_timer: LimitTimer::default(),
+            promise: None,
+            reads: ReadRequests::default(),
+            has_transport_failed: false,
+        }
+    }
+
+    fn start_if_active(&mut self, ctx: &Ctx<'_>) {
+        if self.state == HandlerState::Waiting && ctx.is_active() {
+            self.state = HandlerState::Running;
+            self.limit_timer.set(ctx, self.options.handshake_timeout, timers::HANDSHAKE_LIMIT);
+            self.send_ciphertext(ctx);
+            if !ctx.is_auto_read() {
+                ctx.read();
+            }
+        }
+    }
+
+    /// Sends what the session has to say by itself.
+    fn send_ciphertext(&mut self, ctx: &Ctx<'_>) {
+        if let Some(session) = self.session.as_mut().filter(|session| session.has_ciphertext()) {
+            let encoded = ctx.write_encoded(|ciphertext| {
+                session.take_ciphertext(ciphertext);
+                Ok(())
+            });
+            debug_assert!(encoded.is_ok(), "moving bytes does not fail");
+            ctx.flush();
+        }
+    }
+
+    fn is_established(&self) -> bool {
+        self.session.as_ref().is_some_and(TlsSession::is_established)
+    }
+
+    fn has_peer_closed(&self) -> bool {
+        self.session.as_ref().is_some_and(TlsSession::has_peer_closed)
+    }
+
+    // The read direction.
+
+    fn decrypt(&mut self, ctx: &Ctx<'_>, mut ciphertext: Bytes) {
+        let mut plaintext = BytesMut::new();
+        while let Some(session) = &mut self.session {
+            if session.is_established() && plaintext.capacity() == 0 {
+                plaintext.reserve(ciphertext.len());
+            }
+            let fed = session.feed(&mut ciphertext, &mut plaintext);
+            self.send_ciphertext(ctx);
+            match fed {
+                Ok(None) => break,
+                Ok(Some(SessionEvent::Established)) => self.on_established(ctx),
+                Ok(Some(SessionEvent::PeerClosed)) => {
+                    self.fire_plaintext(ctx, plaintext);
+                    return self.on_peer_closed(ctx, ciphertext);
+                }
+                Err(error) => {
+                    self.fire_plaintext(ctx, plaintext);
+                    let is_established = self.is_established();
+                    let kind =
+                        if is_established { TlsError::Protocol } else { TlsError::Handshake };
+                    return self.fail(ctx, kind(error));
+                }
+            }
+            if ctx.is_removed() {
+                // The bytes that came behind the record belong to the handlers that follow.
+                if !ciphertext.is_empty() {
+                    ctx.fire_read(ciphertext);
+                }
+                return;
+            }
+        }
+        self.fire_plaintext(ctx, plaintext);
+    }
+
+    fn fire_plaintext(&mut self, ctx: &Ctx<'_>, plaintext: BytesMut) {
+        if !plaintext.is_empty() {
+            self.reads.has_fired = true;
+            ctx.fire_read(plaintext.freeze());
+        }
+    }
+
+    fn on_established(&mut self, ctx: &Ctx<'_>) {
+        self.limit_timer.cancel(ctx);
+        let Some(session) = &mut self.session else { return };
+        let handshake = session.handshake();
+        if let Some(promise) = self.promise.take() {
+            promise.set_success(handshake.clone());
+        }
+        ctx.fire_user_event(handshake);
+        self.pump(ctx);
+        self.limit_ends(ctx);
+    }
+
+    fn on_peer_closed(&mut self, ctx: &Ctx<'_>, rest: Bytes) {
+        if !self.is_established() {
+            return self.fail(ctx, TlsError::HandshakeCutOff);
+        }
+        ctx.fire_user_event(TlsPeerClosed);
+        if let Some(close) = self.closing.take() {
+            return self.pass_close_on(ctx, close);
+        }
+        if self.is_stopping || self.options.on_close_notify == OnCloseNotify::StopTls {
+            return self.finish_stop(ctx, rest);
+        }
+        match self.options.on_close_notify {
+            OnCloseNotify::HalfClose => ctx.shutdown_input(),
+            _ => self.end(ctx, OutputEnd::Close(Completion::none())),
+        }
+    }
+
+    /// The peer's direction has ended. Ends ours if that was not requested, and leaves the pipeline.
+    fn finish_stop(&mut self, ctx: &Ctx<'_>, rest: Bytes) {
+        self.limit_timer.cancel(ctx);
+        self.state = HandlerState::Stopped;
+        if !self.is_output_plain {
+            self.plaintext.flush();
+            if let Some(session) = &mut self.session {
+                self.plaintext.pump_all(ctx, session);
+                session.send_close_notify();
+            }
+            self.begin_plain_output(ctx);
+        }
+        self.ends.retain(|end| !matches!(end, OutputEnd::StopTls));
+        ctx.fire_user_event(TlsStopped);
+        // A closed pipeline refuses the removal: its handlers are being removed anyway.
+        let _ = ctx.pipeline().remove_if_present(ctx.slot());
+        if !rest.is_empty() {
+            ctx.fire_read(rest);
+        }
+        for end in mem::take(&mut self.ends) {
+            end.pass_on(ctx);
+        }
+    }
+
+    /// Sends close_notify, and what was written to follow it.
+    fn begin_plain_output(&mut self, ctx: &Ctx<'_>) {
+        self.send_ciphertext(ctx);
+        self.is_output_plain = true;
+        self.after_stop.write_all(ctx);
+    }
+
+    fn fail(&mut self, ctx: &Ctx<'_>, error: TlsError) {
+        self.state = HandlerState::Failed;
+        self.limit_timer.cancel(ctx);
+        self.send_ciphertext(ctx);
+        let error = Error::from(error);
+        if let Some(promise) = self.promise.take() {
+            promise.set_failure(error.clone());
+        }
+        self.plaintext.fail_all(ctx, &error);
+        self.after_stop.fail_all(ctx, &error);
+        ctx.fire_error(error.clone());
+        ctx.close_because(error);
+        let waiting = self.closing.take();
+        for end in waiting.into_iter().chain(mem::take(&mut self.ends)) {
+            end.pass_on(ctx);
+        }
+    }
+
+    // The write direction.
+
+    fn pump(&mut self, ctx: &Ctx<'_>) {
+        if let Some(session) = self.session.as_mut().filter(|session| session.is_established())
+            && self.state == HandlerState::Running
+        {
+            self.plaintext.pump(ctx, session);
+        }
+        self.pass_on_ends(ctx);
+    }
+
+    fn end(&mut self, ctx: &Ctx<'_>, mut end: OutputEnd) {
+        if !end.begin() {
+            return; // Cancelled.
+        }
+        if self.state != HandlerState::Running || self.closing.is_some() {
+            return end.pass_on(ctx);
+        }
+        self.ends.push(end);
+        self.pass_on_ends(ctx);
+        self.limit_ends(ctx);
+    }
+
+    /// Sets the limit of requests that wait for held messages: from now on to the next progress. In the handshake its
+    /// own limit holds.
+    fn limit_ends(&mut self, ctx: &Ctx<'_>) {
+        if !self.ends.is_empty() && self.is_established() {
+            self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
+        }
+    }
+
+    fn pass_on_ends(&mut self, ctx: &Ctx<'_>) {
+        // TLS that has not begun cannot end: what follows would be sent in the clear.
+        let awaits_handshake = matches!(self.ends.first(), Some(OutputEnd::StopTls));
+        if self.ends.is_empty()
+            || self.plaintext.has_flushed()
+            || (awaits_handshake && !self.is_established())
+        {
+            return;
+        }
+        for end in mem::take(&mut self.ends) {
+            if let Some(error) = end.write_error() {
+                self.plaintext.fail_all(ctx, &error);
+                self.after_stop.fail_all(ctx, &error);
+            }
+            if let Some(session) = &mut self.session {
+                session.send_close_notify();
+            }
+            match end {
+                OutputEnd::StopTls => {
+                    self.begin_plain_output(ctx);
+                    let limit = self.options.close_timeout;
+                    self.limit_timer.set(ctx, limit, timers::CLOSE_LIMIT);
+                }
+                OutputEnd::ShutdownOutput(_) => {
+                    self.send_ciphertext(ctx);
+                    end.pass_on(ctx);
+                }
+                OutputEnd::Close(_) | OutputEnd::Disconnect(_) => self.begin_close(ctx, end),
+            }
+        }
+    }
+
+    /// Writes the close_notify, and keeps the close until it is written.
+    fn begin_close(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
+        let session = self.session.as_mut().filter(|session| session.has_ciphertext());
+        let Some(session) = session else {
+            return self.pass_close_on(ctx, close);
+        };
+        let mut written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
+        let encoded = ctx.write_encoded_with(&mut written, |ciphertext| {
+            session.take_ciphertext(ciphertext);
+            Ok(())
+        });
+        debug_assert!(encoded.is_ok(), "moving bytes does not fail");
+        self.closing = Some(close);
+        self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
+        ctx.flush();
+    }
+
+    fn on_close_notify_written(&mut self, ctx: &Ctx<'_>) {
+        let awaits_peer =
+            self.options.awaits_close_notify && self.is_established() && !self.has_peer_closed();
+        if !awaits_peer && let Some(close) = self.closing.take() {
+            self.pass_close_on(ctx, close);
+        }
+    }
+
+    fn pass_close_on(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
+        self.limit_timer.cancel(ctx);
+        if self.state == HandlerState::Running {
+            self.state = HandlerState::Stopped;
+        }
+        if let Some(promise) = self.promise.take() {
+            promise.set_failure(TlsError::HandshakeCutOff.into());
+        }
+        close.pass_on(ctx);
+    }
+}
+
+impl fmt::Debug for TlsHandler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsHandler")
+            .field("state", &self.state)
+            .field("is_established", &self.is_established())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,35 @@
+//! TLS as a handler, over [rustls].
+//!
+//! A [`TlsHandler`] stands first in a pipeline, or after the handlers that see the connection as it is (PROXY protocol,
+//! wire log, shaping). It decrypts what is read and encrypts what is written; protocols after it and transports before
+//! it do not know of it.
+//!
+//! | for | look at |
+//! |---|---|
+//! | a server or a client with TLS | [`TlsHandler::server`], [`TlsHandler::client`] |
+//! | certificates, keys and trust from files | [`ServerTls`], [`ClientTls`], [`pem`] |
+//! | the outcome of the handshake | [`TlsHandshake`], a user event |
+//! | limits, and the answer to close_notify | [`TlsOptions`], [`OnCloseNotify`] |
+//! | ending TLS in the middle of a stream | [`StopTls`], [`TlsStopped`] |
+//! | failures | [`TlsError`], [`TlsConfigError`] |
+//!
+//! The parts: `session` is one connection as a state machine over bytes; `handler` feeds it, fires what it says and
+//! keeps the time; `config` builds the configurations of rustls.
+#![forbid(unsafe_code)]
+
+mod config;
+mod error;
+mod handler;
+mod handshake;
+mod session;
+
+pub use rustls;
+
+pub use self::config::client::{ClientTls, ClientTlsBuilder};
+pub use self::config::error::TlsConfigError;
+pub use self::config::pem;
+pub use self::config::server::{ClientCertificates, ServerTls, ServerTlsBuilder};
+pub use self::error::TlsError;
+pub use self::handler::TlsHandler;
+pub use self::handler::options::{InvalidTlsOption, OnCloseNotify, TlsOptions, TlsOptionsBuilder};
+pub use self::handshake::{StopTls, TlsHandshake, TlsPeerClosed, TlsStopped};

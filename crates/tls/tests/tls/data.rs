@@ -1,0 +1,167 @@
+//! T01, T02, T05: data, its order, and when a write is done.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use bytes::{Bytes, BytesMut};
+use proptest::prelude::*;
+use waterwheel_tls::{TlsError, TlsOptions};
+
+use crate::support::{Configs, Link};
+
+#[test]
+fn t01_data_passes_in_both_directions_in_any_cut() {
+    let configs = Configs::new();
+    let data: Vec<u8> = (0..50_000u32).map(|n| (n % 251) as u8).collect();
+    for cut in [1, 2, 3, 5, 6, 7, 100, 1_000, 4_097, 16_406, 30_000, usize::MAX] {
+        let mut link = Link::with(&configs, TlsOptions::default());
+        link.cut = cut;
+        link.exchange();
+        drop(link.client.channel.write_outbound(Bytes::from(data.clone())));
+        drop(link.server.channel.write_outbound(Bytes::from(data[..1_000].to_vec())));
+        link.exchange();
+        assert!(link.server.received() == data, "cut {cut}");
+        assert!(link.client.received() == data[..1_000], "cut {cut}");
+    }
+}
+
+#[test]
+fn t02_writes_before_the_end_of_the_handshake_wait_in_order() {
+    let mut link = Link::new();
+    let first = link.client.channel.write_outbound(Bytes::from_static(b"one "));
+    drop(link.client.channel.write(BytesMut::from(&b"two "[..])));
+    let last = link.client.channel.write_outbound(b"three".to_vec());
+    assert!(!first.is_done() && link.client.channel.channel().pending_bytes() >= 13);
+    link.exchange();
+    assert_eq!(link.server.received(), b"one two three");
+    assert!(first.is_done() && last.is_done());
+}
+
+#[test]
+fn t05_what_is_not_flushed_is_not_sent() {
+    let mut link = Link::established(TlsOptions::default());
+    drop(link.client.channel.write(Bytes::from_static(b"later")));
+    assert_eq!(link.client.sent(), b"");
+    link.client.channel.flush();
+    link.exchange();
+    assert_eq!(link.server.received(), b"later");
+}
+
+#[test]
+fn t05_a_write_is_done_when_the_ciphertext_of_its_last_byte_is_written() {
+    let mut link = Link::established(TlsOptions::default());
+    link.client.channel.set_room(0);
+    let data = vec![7; 100_000];
+    let write = link.client.channel.write_outbound(Bytes::from(data.clone()));
+    let (mut sent, mut rounds) = (Vec::new(), 0);
+    while !write.is_done() {
+        rounds += 1;
+        assert!(rounds < 1_000, "never done");
+        link.client.channel.set_room(1_000);
+        link.client.settle();
+        sent.extend(link.client.sent());
+    }
+    assert!(sent.len() > 100_000 && sent.len() <= 101_000, "done after {}", sent.len());
+    crate::support::deliver(&mut link.server.channel, &sent, 5_000);
+    assert!(link.server.received() == data);
+}
+
+#[test]
+fn t05_plaintext_waits_while_the_ciphertext_below_has_no_room() {
+    let mut link = Link::established(TlsOptions::default());
+    link.client.channel.set_room(0);
+    // Plaintext may be shared by many connections, as in a broadcast: its ciphertext would be a copy for each.
+    for last in [4 << 20, 1_000] {
+        let flag = DropFlag(vec![1; last], Arc::new(AtomicBool::new(false)));
+        let is_dropped = flag.1.clone();
+        drop(link.client.channel.write_outbound(Bytes::from_owner(flag)));
+        link.client.settle();
+        assert!(
+            !is_dropped.load(Relaxed),
+            "the last byte of {last} is encrypted without room for it"
+        );
+    }
+    link.client.channel.clear_faults();
+    link.exchange();
+    assert_eq!(link.server.received().len(), (4 << 20) + 1_000);
+    assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+}
+
+/// Plaintext that tells when it is dropped: when its last byte was encrypted.
+struct DropFlag(Vec<u8>, Arc<AtomicBool>);
+
+impl AsRef<[u8]> for DropFlag {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for DropFlag {
+    fn drop(&mut self) {
+        self.1.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn t05_small_messages_of_one_flush_share_a_record() {
+    let mut link = Link::established(TlsOptions::default());
+    for _ in 0..10 {
+        let ten = Bytes::from_static(b"0123456789");
+        link.client.channel.with_pipeline(|pipeline| pipeline.write(ten));
+    }
+    link.client.channel.flush();
+    let sent = link.client.sent();
+    assert!(sent.len() < 10 * (10 + 22), "{} bytes", sent.len());
+    crate::support::deliver(&mut link.server.channel, &sent, usize::MAX);
+    assert_eq!(link.server.received(), b"0123456789".repeat(10));
+}
+
+#[test]
+fn t05_an_empty_message_is_done_in_its_turn() {
+    let mut link = Link::established(TlsOptions::default());
+    let write = link.client.channel.write_outbound(Bytes::new());
+    assert!(write.is_done());
+    write.join().unwrap();
+    link.exchange();
+    assert_eq!(link.server.received(), b"");
+}
+
+#[test]
+fn t01_a_message_that_cannot_be_encrypted_is_refused_by_its_type() {
+    let mut link = Link::established(TlsOptions::default());
+    let error = link.client.channel.write_outbound(7u32).join().unwrap_err();
+    assert_eq!(error.find::<TlsError>(), Some(&TlsError::UnsupportedMessage { message: "u32" }));
+    assert_eq!(link.client.sent(), b"");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// The reference is the concatenation of everything written.
+    #[test]
+    fn t05_any_writes_with_any_room_and_any_cut_arrive_in_order(
+        writes in proptest::collection::vec((0usize..40_000, any::<bool>(), 1usize..60_000), 1..12),
+        cut in 1usize..20_000,
+    ) {
+        let mut link = Link::established(TlsOptions::default());
+        link.cut = cut;
+        let (mut expected, mut done) = (Vec::new(), Vec::new());
+        for (n, (len, flushes, room)) in writes.into_iter().enumerate() {
+            let bytes = vec![n as u8; len];
+            expected.extend_from_slice(&bytes);
+            link.client.channel.set_room(room);
+            done.push(match flushes {
+                true => link.client.channel.write_outbound(bytes),
+                false => link.client.channel.write(bytes),
+            });
+            link.exchange();
+        }
+        link.client.channel.clear_faults();
+        link.client.channel.flush();
+        link.exchange();
+        prop_assert!(link.server.received() == expected);
+        prop_assert!(done.iter().all(|write| write.is_done()));
+        prop_assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+    }
+}

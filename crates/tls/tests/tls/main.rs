@@ -1,0 +1,8 @@
+//! TLS handlers in embedded channels: two ends that the test joins.
+
+mod closing;
+mod data;
+mod handshake;
+mod hostile;
+mod stopping;
+mod support;

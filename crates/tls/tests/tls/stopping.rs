@@ -1,0 +1,120 @@
+//! T06: TLS begins and ends in the middle of a stream.
+
+use bytes::Bytes;
+use waterwheel_testkit::embedded::Embedded;
+use waterwheel_tls::rustls::pki_types::ServerName;
+use waterwheel_tls::{OnCloseNotify, StopTls, TlsError, TlsHandler, TlsOptions};
+
+use crate::support::{Configs, Link, NAME, deliver};
+
+#[test]
+fn t06_tls_ends_in_the_middle_of_a_stream_with_no_byte_lost() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    for cut in [1, 7, 1_000, usize::MAX] {
+        let mut link = Link::established(options);
+        link.cut = cut;
+        drop(link.client.channel.write(Bytes::from_static(b"in TLS, ")));
+        link.client.channel.fire_user_event(StopTls);
+        // Behind close_notify, before the server has answered: pipelined.
+        drop(link.client.channel.write_outbound(Bytes::from_static(b"in the clear")));
+        let sent = link.client.sent();
+        assert!(sent.ends_with(b"in the clear"));
+        assert!(!sent.windows(6).any(|bytes| bytes == b"in TLS"));
+        drop(link.server.channel.write(Bytes::from_static(b"answer in TLS")));
+        deliver(&mut link.server.channel, &sent, cut);
+        drop(link.server.channel.write_outbound(Bytes::from_static(b", then clear")));
+        link.exchange();
+        assert_eq!(link.server.received(), b"in TLS, in the clear", "cut {cut}");
+        assert_eq!(link.client.received(), b"answer in TLS, then clear", "cut {cut}");
+        assert_eq!(link.server.events.take(), ["peer closed", "stopped"]);
+        assert_eq!(link.client.events.take(), ["peer closed", "stopped"]);
+        assert!(link.client.channel.channel().is_open());
+        let has_tls =
+            |pipeline: waterwheel_channel::Pipeline<'_>| pipeline.remove_if_present("tls").unwrap();
+        assert_eq!(link.client.channel.with_pipeline(has_tls), Some(false));
+        assert_eq!(link.server.channel.with_pipeline(has_tls), Some(false));
+    }
+}
+
+#[test]
+fn t06_a_peer_that_does_not_answer_the_end_of_tls_is_given_up() {
+    let mut link = Link::established(TlsOptions::default());
+    link.client.channel.fire_user_event(StopTls);
+    let limit = std::time::Duration::from_secs(3);
+    link.client.channel.advance(limit);
+    let error = link.client.channel.read_error().unwrap();
+    assert_eq!(error.find::<TlsError>(), Some(&TlsError::CloseTimeout { limit }));
+    assert!(!link.client.channel.channel().is_open());
+}
+
+#[test]
+fn t06_tls_begins_in_the_middle_of_a_stream() {
+    let configs = Configs::new();
+    let mut link = Link::with(&configs, TlsOptions::default());
+    link.client.channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"STARTTLS\n")));
+    assert_eq!(link.client.sent(), b"STARTTLS\n");
+    let name = ServerName::try_from(NAME).unwrap();
+    let tls = TlsHandler::client(configs.client.clone(), name);
+    let added =
+        link.client.channel.with_pipeline(|pipeline| pipeline.add_last("tls", tls).map(drop));
+    added.unwrap().unwrap();
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"secret")));
+    link.exchange();
+    assert_eq!(link.server.received(), b"secret");
+}
+
+#[test]
+fn t06_a_removed_handler_fails_what_waits_and_sends_none_of_it_in_the_clear() {
+    let mut link = Link::new();
+    let write = link.client.channel.write_outbound(Bytes::from_static(b"secret"));
+    link.client
+        .channel
+        .with_pipeline(|pipeline| pipeline.remove_if_present("tls"))
+        .unwrap()
+        .unwrap();
+    let error = write.join().unwrap_err();
+    assert_eq!(error.find::<TlsError>(), Some(&TlsError::Removed));
+    let sent = link.client.sent();
+    assert!(!sent.windows(6).any(|bytes| bytes == b"secret"));
+    assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn t06_what_is_written_after_the_request_waits_for_close_notify() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    let mut link = Link::established(options);
+    link.client.channel.set_room(0);
+    let secret = vec![b's'; 400_000];
+    drop(link.client.channel.write_outbound(Bytes::from(secret.clone())));
+    link.client.channel.fire_user_event(StopTls);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"clear")));
+    link.client.channel.clear_faults();
+    link.exchange();
+    let received = link.server.received();
+    assert!(received == [&secret[..], b"clear"].concat(), "{} bytes", received.len());
+    assert_eq!(link.client.events.take(), ["peer closed", "stopped"]);
+}
+
+#[test]
+fn t06_tls_that_is_ended_in_its_handshake_sends_nothing_in_the_clear_before() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    let mut link = Link::with(&Configs::new(), options);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"secret, ")));
+    link.client.channel.fire_user_event(StopTls);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"clear")));
+    let hello = link.client.sent();
+    assert!(!hello.windows(5).any(|bytes| bytes == b"clear" || bytes == b"secre"));
+    deliver(&mut link.server.channel, &hello, usize::MAX);
+    link.exchange();
+    assert_eq!(link.server.received(), b"secret, clear");
+}
+
+#[test]
+fn t06_an_idle_connection_that_is_ended_in_its_handshake_waits_too() {
+    let mut link = Link::new();
+    link.client.channel.fire_user_event(StopTls);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"clear")));
+    let hello = link.client.sent();
+    assert!(!hello.windows(5).any(|bytes| bytes == b"clear"));
+}
