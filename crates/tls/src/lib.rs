@@ -8,6 +8,7 @@
 //! |---|---|
 //! | a server or a client with TLS | [`TlsHandler::server`], [`TlsHandler::client`] |
 //! | certificates, keys and trust from files | [`ServerTls`], [`ClientTls`], [`pem`] |
+//! | certificates by name, reload | [`ServerCertificates`], [`ServerNameMap`] |
 //! | the outcome of the handshake | [`TlsHandshake`], a user event |
 //! | limits, and the answer to close_notify | [`TlsOptions`], [`OnCloseNotify`] |
 //! | ending TLS in the middle of a stream | [`StopTls`], [`TlsStopped`] |
@@ -25,10 +26,12 @@ mod session;
 
 pub use rustls;
 
+pub use self::config::certificates::{ServerCertificates, ServerCertificatesBuilder};
 pub use self::config::client::{ClientTls, ClientTlsBuilder};
 pub use self::config::error::TlsConfigError;
 pub use self::config::pem;
 pub use self::config::server::{ClientCertificates, ServerTls, ServerTlsBuilder};
+pub use self::config::server_name_map::{InvalidServerName, ServerNameMap};
 pub use self::error::TlsError;
 pub use self::handler::TlsHandler;
 pub use self::handler::options::{InvalidTlsOption, OnCloseNotify, TlsOptions, TlsOptionsBuilder};

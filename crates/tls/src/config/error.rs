@@ -2,6 +2,8 @@
 
 use waterwheel_executor::Error;
 
+use super::server_name_map::InvalidServerName;
+
 /// Why a TLS configuration cannot be built. Names the file, or the name that was given to a piece of PEM text.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -49,6 +51,33 @@ pub enum TlsConfigError {
         key: String,
         /// The reason.
         reason: rustls::Error,
+    },
+    /// A name that a certificate was given for is not a name of a server.
+    #[error(transparent)]
+    InvalidServerName(InvalidServerName),
+    /// A name has two certificates with keys of one kind.
+    #[error("both `{first}` and `{second}` are for the name `{name}`, with keys of one kind")]
+    DuplicateName {
+        /// The name, or wildcard.
+        name: String,
+        /// The file of the first certificate.
+        first: String,
+        /// The file of the second certificate.
+        second: String,
+    },
+    /// A certificate was given for a name that it is not valid for.
+    #[error("the certificate of `{certificate}` is not valid for the name `{name}`")]
+    UncoveredName {
+        /// The name, or wildcard.
+        name: String,
+        /// The file of the certificate.
+        certificate: String,
+    },
+    /// A certificate is for no DNS name, so that it would never be presented.
+    #[error("the certificate of `{certificate}` is for no DNS name, and not the default")]
+    NoServerName {
+        /// The file of the certificate.
+        certificate: String,
     },
     /// Something that every configuration needs was not given.
     #[error("{0}")]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::sign::CertifiedKey;
 
 use super::error::TlsConfigError;
 use super::pem::PemText;
@@ -28,6 +29,18 @@ impl Identity {
         &self,
     ) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsConfigError> {
         Ok((self.certificates.certificates()?, self.key.private_key()?))
+    }
+
+    /// Returns the chain with its key, which must belong to the first certificate.
+    pub(crate) fn certified_key(&self) -> Result<CertifiedKey, TlsConfigError> {
+        let (chain, key) = self.parse()?;
+        let certified = CertifiedKey::from_der(chain, key, &*super::provider()?);
+        certified.map_err(|reason| self.refused(reason))
+    }
+
+    /// Returns the file of the certificates.
+    pub(crate) fn source(&self) -> &str {
+        &self.certificates.source
     }
 
     pub(crate) fn refused(&self, reason: rustls::Error) -> TlsConfigError {

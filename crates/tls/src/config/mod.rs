@@ -1,10 +1,12 @@
 //! Configurations of rustls, with defaults that are safe and errors that name the file.
 
+pub(crate) mod certificates;
 pub(crate) mod client;
 pub(crate) mod error;
 mod identity;
 pub mod pem;
 pub(crate) mod server;
+pub(crate) mod server_name_map;
 
 use std::sync::Arc;
 

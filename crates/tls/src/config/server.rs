@@ -6,8 +6,9 @@ use std::sync::Arc;
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
+use super::certificates::{ServerCertificates, ServerCertificatesBuilder};
 use super::error::TlsConfigError;
-use super::identity::{Identity, checked_alpn};
+use super::identity::checked_alpn;
 use super::pem::PemText;
 
 /// The configuration of a server, for [`TlsHandler::server`](crate::TlsHandler::server). A clone is the same
@@ -28,7 +29,12 @@ pub struct ServerTls(Arc<ServerConfig>);
 impl ServerTls {
     /// Returns a builder: TLS 1.2 and 1.3, no certificates of clients, no early data, no key log.
     pub fn builder() -> ServerTlsBuilder {
-        ServerTlsBuilder { identity: None, clients: ClientCertificates::Ignored, alpn: Vec::new() }
+        ServerTlsBuilder {
+            files: ServerCertificates::builder(),
+            certificates: None,
+            clients: ClientCertificates::Ignored,
+            alpn: Vec::new(),
+        }
     }
 
     /// Returns the configuration in the terms of rustls.
@@ -54,8 +60,10 @@ impl From<Arc<ServerConfig>> for ServerTls {
 /// Builds a [`ServerTls`].
 #[must_use]
 pub struct ServerTlsBuilder {
-    /// The first error is kept until [`build`](Self::build).
-    identity: Option<Result<Identity, TlsConfigError>>,
+    /// The certificates that were given to this builder.
+    files: ServerCertificatesBuilder,
+    /// The certificates that were built before.
+    certificates: Option<ServerCertificates>,
     clients: ClientCertificates,
     alpn: Vec<Vec<u8>>,
 }
@@ -72,19 +80,26 @@ pub enum ClientCertificates {
 }
 
 impl ServerTlsBuilder {
-    /// Sets the files of the certificate chain, the server's own first, and of its key.
+    /// Adds the files of a certificate chain, the server's own first, and of its key. Usually called once; with several,
+    /// each is presented for the names that are in it, and the first for all others (see [`ServerCertificates`]).
     pub fn certificate_files(
         mut self,
         certificates: impl AsRef<Path>,
         key: impl AsRef<Path>,
     ) -> Self {
-        self.identity = Some(Identity::read(certificates.as_ref(), key.as_ref()));
+        self.files = self.files.files(certificates, key);
         self
     }
 
-    /// Sets the certificate chain and its key as PEM text.
+    /// Adds a certificate chain and its key as PEM text.
     pub fn certificate_pem(mut self, certificates: &[u8], key: &[u8]) -> Self {
-        self.identity = Some(Ok(Identity::from_pem(certificates, key)));
+        self.files = self.files.pem(certificates, key);
+        self
+    }
+
+    /// Sets the certificates, which can be replaced while the server runs. Instead of the other methods.
+    pub fn certificates(mut self, certificates: &ServerCertificates) -> Self {
+        self.certificates = Some(certificates.clone());
         self
     }
 
@@ -106,9 +121,14 @@ impl ServerTlsBuilder {
     /// # Errors
     /// [`TlsConfigError`] names the file and the reason.
     pub fn build(self) -> Result<ServerTls, TlsConfigError> {
-        let missing = TlsConfigError::Incomplete("a TLS server needs a certificate and its key");
-        let identity = self.identity.ok_or(missing)??;
-        let (chain, key) = identity.parse()?;
+        let certificates = match self.certificates {
+            Some(_) if !self.files.is_empty() => {
+                let both = "certificates are given by `certificates` or by the builder, not both";
+                return Err(TlsConfigError::Incomplete(both));
+            }
+            Some(certificates) => certificates,
+            None => self.files.build()?,
+        };
         let provider = super::provider()?;
         let invalid = |error: &dyn std::error::Error| TlsConfigError::Invalid(error.to_string());
         let versions = ServerConfig::builder_with_provider(provider.clone())
@@ -128,8 +148,7 @@ impl ServerTlsBuilder {
             Some(verifier) => versions.with_client_cert_verifier(verifier),
             None => versions.with_no_client_auth(),
         };
-        let built = builder.with_single_cert(chain, key);
-        let mut config = built.map_err(|reason| identity.refused(reason))?;
+        let mut config = builder.with_cert_resolver(Arc::new(certificates));
         config.alpn_protocols = checked_alpn(&self.alpn)?;
         Ok(config.into())
     }
