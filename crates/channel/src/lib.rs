@@ -46,6 +46,7 @@
 //! | hold bytes until there are enough of them | [`Cumulation`] |
 //! | build and change a pipeline | [`Pipeline`], [`Edit`], [`Signature`] |
 //! | hold writes back in a handler; declare a channel unwritable | [`PendingWriteQueue`], [`HeldBytes`], [`Unwritable`] |
+//! | choose the handlers of a channel while it runs | [`PipelineHandover`] |
 //! | run a slow handler on another executor | [`RemoteHandler`], [`Offloaded`] |
 //! | start a server or a client | [`ServerBootstrap`], [`Bootstrap`] |
 //! | limit the connections of a server; listen on every loop | [`ConnectionLimit`], [`Servers`] |
@@ -139,6 +140,6 @@ pub use crate::pipeline::{
     At, Completion, Ctx, Cumulation, DEFAULT_MAX_UNREAD, Decode, Decoder, DecoderStuck, Edit, Emit,
     Encode, Encoder, Events, Handler, HandlerResult, In, Inbound, InboundHandler, LocalCtx,
     Message, Msg, Name, Offloaded, Out, OutboundHandler, PendingWriteQueue, Pipeline,
-    PipelineError, RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId, Stage, Then,
-    TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, WatchedCompletion,
+    PipelineError, PipelineHandover, RemoteCompletion, RemoteCtx, RemoteHandler, Signature, SlotId,
+    Stage, Then, TimerId, TooMuchUnread, TypeMismatch, TypeTag, Types, WatchedCompletion,
 };

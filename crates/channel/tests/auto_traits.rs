@@ -20,9 +20,9 @@ use waterwheel_channel::{
     ChannelFuture, ChannelId, ChannelOptions, Completion, ConnectTarget, Credentials, Ctx,
     Cumulation, Datagram, Datagrams, Edit, Events, HalfClosed, Handler, HandlerResult, HeldBytes,
     InvalidOption, Listener, LocalCtx, Message, Msg, Name, NewChannel, PauseReads,
-    PendingWriteQueue, Pipeline, PipelineError, Quoted, ReadPause, ReceiveSizes, Resolver,
-    ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch, TypeTag,
-    Types, UnixAddress, Unwritable, WatchedCompletion, WaterMarks,
+    PendingWriteQueue, Pipeline, PipelineError, PipelineHandover, Quoted, ReadPause, ReceiveSizes,
+    Resolver, ServerBootstrap, Signature, SlotId, Stream, TimerId, TooMuchUnread, TypeMismatch,
+    TypeTag, Types, UnixAddress, Unwritable, WatchedCompletion, WaterMarks,
 };
 use waterwheel_channel::{
     Decode, Decoder, DecoderStuck, DrainOptions, Drained, Draining, Elapsed, Emit, Encode, Encoder,
@@ -99,6 +99,8 @@ fn public_types_cross_threads_as_listed() {
         is!(LocalCtx: false false true),
         is!(HeldBytes: false false true),
         is!(PendingWriteQueue: false false true),
+        // `Sync`, so that an initialiser on any thread can clone its owner.
+        is!(PipelineHandover: true true true),
         is!(Unwritable: false false true),
         is!(ReadPause: false false true),
         is!(Edit<'_>: false false true),

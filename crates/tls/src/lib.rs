@@ -10,14 +10,16 @@
 //! | certificates, keys and trust from files | [`ServerTls`], [`ClientTls`], [`pem`] |
 //! | certificates by name, reload | [`ServerCertificates`], [`ServerNameMap`] |
 //! | the outcome of the handshake | [`TlsHandshake`], a user event |
+//! | a pipeline for each application protocol (ALPN) | [`AlpnHandler`] |
 //! | limits, and the answer to close_notify | [`TlsOptions`], [`OnCloseNotify`] |
 //! | ending TLS in the middle of a stream | [`StopTls`], [`TlsStopped`] |
-//! | failures | [`TlsError`], [`TlsConfigError`] |
+//! | failures | [`TlsError`], [`TlsConfigError`], [`AlpnError`] |
 //!
 //! The parts: `session` is one connection as a state machine over bytes; `handler` feeds it, fires what it says and
-//! keeps the time; `config` builds the configurations of rustls.
+//! keeps the time; `alpn` chooses the handlers after it; `config` builds the configurations of rustls.
 #![forbid(unsafe_code)]
 
+mod alpn;
 mod config;
 mod error;
 mod handler;
@@ -26,6 +28,7 @@ mod session;
 
 pub use rustls;
 
+pub use self::alpn::{AlpnError, AlpnHandler, AlpnHandlerBuilder, InvalidAlpnHandler};
 pub use self::config::certificates::{ServerCertificates, ServerCertificatesBuilder};
 pub use self::config::client::{ClientTls, ClientTlsBuilder};
 pub use self::config::error::TlsConfigError;

@@ -18,6 +18,7 @@
 //! | where handlers are kept, and how a pipeline is changed | `slots` |
 //! | handlers that run on another executor | `offload` |
 //! | handlers that hold writes back | `pending_write_queue` |
+//! | handlers that choose other handlers | `handover` |
 
 pub(crate) mod completion;
 pub(crate) mod context;
@@ -26,6 +27,7 @@ mod error;
 pub(crate) mod event_set;
 pub(crate) mod handle;
 pub(crate) mod handler;
+mod handover;
 pub(crate) mod message;
 pub(crate) mod offload;
 mod pending_write_queue;
@@ -41,6 +43,7 @@ pub use self::error::PipelineError;
 pub use self::event_set::Events;
 pub use self::handle::Pipeline;
 pub use self::handler::{Handler, HandlerResult};
+pub use self::handover::PipelineHandover;
 pub use self::message::{Message, Msg};
 pub use self::offload::{Offloaded, RemoteCompletion, RemoteCtx, RemoteHandler};
 pub use self::pending_write_queue::PendingWriteQueue;

@@ -2,21 +2,18 @@
 
 use std::fmt;
 use std::mem;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Ctx, Cumulation, Events, HalfClosed, Handler, HandlerResult, Msg, Quoted, Signature, TimerId,
-    TypeTag,
+    Ctx, Cumulation, Events, HalfClosed, Handler, HandlerResult, Msg, PipelineHandover, Quoted,
+    Signature, TimerId, TypeTag,
 };
 use waterwheel_executor::Error;
 
 use super::builder::{AtLimit, DetectionPlan, PipelineChoice, ProtocolDetectorBuilder};
 use super::error::DetectError;
 use super::search::{ProbeSearch, SearchOutcome};
-
-/// User events that are held for the chosen pipeline; more pass at once. A PROXY header is one, a drain another.
-const MAX_HELD_EVENTS: usize = 16;
 
 /// Chooses the pipeline of a connection by its first bytes: several protocols on one port.
 ///
@@ -89,28 +86,15 @@ const MAX_HELD_EVENTS: usize = 16;
 /// A clone has the same protocols and fresh state.
 pub struct ProtocolDetector {
     plan: Arc<DetectionPlan>,
-    phase: DetectorPhase,
+    /// Holds `on_active` and user events for the chosen pipeline.
+    handover: PipelineHandover,
     search: ProbeSearch,
     held: Cumulation,
-    /// User events for the chosen pipeline. The mutex is never locked: it makes the detector `Sync`, so that an
-    /// initialiser on any thread can clone it.
-    held_events: Mutex<Vec<Msg>>,
     /// True once the limit of time has begun.
     has_started: bool,
     timer: Option<TimerId>,
-    /// True while `on_active` is held for the chosen pipeline.
-    holds_active: bool,
     /// True from the first bytes of a round of reads to its end.
     is_in_round: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DetectorPhase {
-    Detecting,
-    /// A pipeline was chosen: everything passes.
-    Decided,
-    /// The connection was refused: nothing more passes.
-    Refused,
 }
 
 impl ProtocolDetector {
@@ -123,22 +107,12 @@ impl ProtocolDetector {
         Self {
             search: ProbeSearch::new(plan.max_bytes),
             plan,
-            phase: DetectorPhase::Detecting,
+            handover: PipelineHandover::default(),
             held: Cumulation::default(),
-            held_events: Mutex::default(),
             has_started: false,
             timer: None,
-            holds_active: false,
             is_in_round: false,
         }
-    }
-
-    fn is_detecting(&self) -> bool {
-        self.phase == DetectorPhase::Detecting
-    }
-
-    fn held_events(&mut self) -> &mut Vec<Msg> {
-        self.held_events.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&mut self, ctx: &Ctx<'_>) {
@@ -157,8 +131,7 @@ impl ProtocolDetector {
         self.is_in_round = true;
         let bytes = self.held.append(new);
         if ctx.is_removed() {
-            self.phase = DetectorPhase::Decided;
-            return self.deliver(bytes, ctx);
+            return self.release(bytes, ctx);
         }
         match self.search.advance(&self.plan.protocols, &bytes) {
             SearchOutcome::NeedMore => self.held.keep(bytes),
@@ -213,17 +186,8 @@ impl ProtocolDetector {
     }
 
     fn hand_over(&mut self, choice: &PipelineChoice, bytes: Bytes, ctx: &Ctx<'_>) {
-        // One edit, so that the types of the final pipeline are checked before it gets a byte.
-        let edited = ctx.pipeline().edit(|edit| {
-            choice.initialise(edit)?;
-            edit.remove_if_present(ctx.slot())?;
-            Ok::<_, Error>(())
-        });
-        match edited {
-            Ok(()) => {
-                self.phase = DetectorPhase::Decided;
-                self.deliver(bytes, ctx);
-            }
+        match self.handover.hand_over(ctx, |edit| choice.initialise(edit)) {
+            Ok(()) => self.deliver(bytes, ctx),
             Err(cause) => {
                 let protocol = choice.name.clone();
                 self.refuse(DetectError::NotInitialised { protocol, cause }, bytes, ctx);
@@ -231,14 +195,13 @@ impl ProtocolDetector {
         }
     }
 
-    /// Fires what was held: `on_active`, user events, bytes.
+    /// Fires everything that was held: the detector was removed.
+    fn release(&mut self, bytes: Bytes, ctx: &Ctx<'_>) {
+        self.handover.release(ctx);
+        self.deliver(bytes, ctx);
+    }
+
     fn deliver(&mut self, bytes: Bytes, ctx: &Ctx<'_>) {
-        if mem::take(&mut self.holds_active) {
-            ctx.fire_active();
-        }
-        for event in mem::take(self.held_events()) {
-            ctx.fire_user_event(event);
-        }
         if !bytes.is_empty() {
             ctx.fire_read(bytes);
             // During a round its end is still to come.
@@ -250,17 +213,9 @@ impl ProtocolDetector {
 
     /// Fires the error and closes the channel, unless a handler removes the detector in response.
     fn refuse(&mut self, error: DetectError, bytes: Bytes, ctx: &Ctx<'_>) {
-        let error = Error::new(error);
-        // The edit of an initialiser has removed it if only an `on_added` failed.
-        let was_removed = ctx.is_removed();
-        ctx.fire_error(error.clone());
-        if ctx.is_removed() && !was_removed {
-            self.phase = DetectorPhase::Decided;
-            return self.deliver(bytes, ctx);
+        if self.handover.refuse(ctx, Error::new(error)) {
+            self.deliver(bytes, ctx);
         }
-        self.phase = DetectorPhase::Refused;
-        drop(mem::take(self.held_events()));
-        ctx.close_because(error);
     }
 
     /// Decides at the end of the stream. A stream without bytes is given to the fallback if answers can still be written
@@ -268,7 +223,7 @@ impl ProtocolDetector {
     fn on_end(&mut self, ctx: &Ctx<'_>) {
         let bytes = self.held.take();
         if bytes.is_empty() && (self.plan.fallback.is_none() || !ctx.is_active()) {
-            self.phase = DetectorPhase::Refused;
+            self.handover.abandon();
             return ctx.close();
         }
         let error = DetectError::Ended { length: bytes.len(), first: Quoted::new(&bytes) };
@@ -298,12 +253,9 @@ impl Handler for ProtocolDetector {
     }
 
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        match self.phase {
-            DetectorPhase::Decided => ctx.fire_active(),
-            _ => {
-                self.holds_active = true;
-                self.start(ctx);
-            }
+        self.handover.on_active(ctx);
+        if self.handover.is_pending() {
+            self.start(ctx);
         }
         Ok(())
     }
@@ -314,53 +266,43 @@ impl Handler for ProtocolDetector {
         if let Some(timer) = self.timer.take() {
             ctx.cancel(timer);
         }
-        if self.is_detecting() {
+        if self.handover.is_pending() {
             self.on_end(ctx);
         }
-        // A beginning that was not announced has no end.
-        if !self.holds_active {
-            ctx.fire_inactive();
-        }
+        self.handover.on_inactive(ctx);
         Ok(())
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
-        match (self.phase, msg.into_bytes()) {
-            (DetectorPhase::Detecting, Ok(bytes)) => self.detect(bytes, ctx),
-            (DetectorPhase::Decided, Ok(bytes)) => ctx.fire_read(bytes),
-            (DetectorPhase::Refused, Ok(_)) => {}
-            (_, Err(other)) => ctx.fire_read(other),
+        match msg.into_bytes() {
+            Ok(bytes) if self.handover.is_pending() => self.detect(bytes, ctx),
+            Ok(_) if self.handover.is_refused() => {}
+            Ok(bytes) => ctx.fire_read(bytes),
+            Err(other) => ctx.fire_read(other),
         }
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let had_bytes = mem::take(&mut self.is_in_round);
-        if had_bytes && self.is_detecting() && !ctx.is_auto_read() {
+        if had_bytes && self.handover.is_pending() && !ctx.is_auto_read() {
             ctx.read();
         }
-        // A beginning that was not announced has no rounds of reads either.
-        if !self.holds_active {
-            ctx.fire_read_complete();
-        }
+        self.handover.on_read_complete(ctx);
         Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
-        if self.is_detecting() && event.get() == Some(&HalfClosed::Input) {
+        if self.handover.is_pending() && event.get() == Some(&HalfClosed::Input) {
             self.on_end(ctx);
         }
-        let has_room = self.held_events().len() < MAX_HELD_EVENTS;
-        match self.phase {
-            DetectorPhase::Detecting if has_room => self.held_events().push(event),
-            DetectorPhase::Refused => {}
-            _ => ctx.fire_user_event(event),
-        }
+        self.handover.on_user_event(ctx, event);
         Ok(())
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
-        let Some(limit) = self.plan.timeout.filter(|_| self.is_detecting() && ctx.is_active())
+        let Some(limit) =
+            self.plan.timeout.filter(|_| self.handover.is_pending() && ctx.is_active())
         else {
             return Ok(());
         };
@@ -372,10 +314,9 @@ impl Handler for ProtocolDetector {
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
-        if self.is_detecting() {
-            self.phase = DetectorPhase::Decided;
+        if self.handover.is_pending() {
             let bytes = self.held.take();
-            self.deliver(bytes, ctx);
+            self.release(bytes, ctx);
         }
     }
 }
@@ -390,7 +331,7 @@ impl fmt::Debug for ProtocolDetector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ProtocolDetector")
             .field("plan", &self.plan)
-            .field("phase", &self.phase)
+            .field("handover", &self.handover)
             .finish_non_exhaustive()
     }
 }

@@ -1,5 +1,6 @@
 //! TLS handlers in embedded channels: two ends that the test joins.
 
+mod alpn;
 mod certificates;
 mod closing;
 mod data;
