@@ -9,8 +9,9 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
+use super::options::OnCloseNotify;
 use super::output_end::OutputEnd;
-use super::{HandlerState, TlsHandler, TlsRole, timers};
+use super::{HandlerState, PeerEnd, TlsHandler, TlsRole, timers};
 use crate::error::TlsError;
 use crate::handshake::StopTls;
 use crate::session::TlsSession;
@@ -62,6 +63,11 @@ impl Handler for TlsHandler {
         if let Some(promise) = self.promise.take() {
             promise.set_failure(TlsError::Removed.into());
         }
+        if self.is_stopping || self.options.on_close_notify == OnCloseNotify::StopTls {
+            for bytes in self.behind_close_notify.drain(..).filter(|bytes| !bytes.is_empty()) {
+                ctx.fire_read(bytes);
+            }
+        }
         let waiting = self.closing.take();
         for end in waiting.into_iter().chain(mem::take(&mut self.ends)) {
             end.pass_on(ctx);
@@ -101,6 +107,10 @@ impl Handler for TlsHandler {
             Ok(bytes) if self.state == HandlerState::Running && !self.has_peer_closed() => {
                 self.decrypt(ctx, bytes);
             }
+            // Handlers before this one have fired several messages in one call.
+            Ok(bytes) if !self.behind_close_notify.is_empty() => {
+                self.behind_close_notify.push(bytes);
+            }
             Ok(_) => {}
             Err(other) => ctx.fire_read(other),
         }
@@ -121,6 +131,10 @@ impl Handler for TlsHandler {
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.get::<PeerEnd>().is_some_and(|end| end.0 == ctx.slot()) {
+            self.on_peer_end(ctx);
+            return Ok(());
+        }
         if event.is::<StopTls>() {
             if self.state == HandlerState::Running && !mem::replace(&mut self.is_stopping, true) {
                 self.plaintext.flush();

@@ -11,7 +11,7 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use rustls::pki_types::ServerName;
-use waterwheel_channel::{Completion, Ctx, PendingWriteQueue};
+use waterwheel_channel::{Completion, Ctx, Message, PendingWriteQueue, SlotId};
 use waterwheel_executor::{Error, Promise};
 
 use self::options::{OnCloseNotify, TlsOptions};
@@ -61,8 +61,9 @@ use crate::session::{SessionEvent, TlsSession};
 ///    it is written; a peer that reads nothing delays them by a
 ///    [limit](crate::TlsOptionsBuilder::close_timeout). `shutdown_output` sends close_notify,
 ///    and then ends the stream. What is not flushed fails.
-/// 6. *End of the peer.* After close_notify, [`OnCloseNotify`] decides; bytes behind it are ignored. The end of the
-///    stream without it is [`TlsError::Truncated`].
+/// 6. *End of the peer.* After close_notify, and after what the handlers write while they read the data before it,
+///    [`OnCloseNotify`] decides; bytes behind it are ignored. The end of the stream without it is
+///    [`TlsError::Truncated`].
 /// 7. *Ending TLS.* [`StopTls`](crate::StopTls) ends TLS in order, with no byte lost in either direction. A handler that is removed
 ///    without it sends close_notify, and fails what waits rather than sending it as plain text.
 pub struct TlsHandler {
@@ -83,6 +84,8 @@ pub struct TlsHandler {
     after_stop: PendingWriteQueue,
     limit_timer: LimitTimer,
     promise: Option<Promise<TlsHandshake>>,
+    /// Bytes behind the peer's close_notify, until [`PeerEnd`] comes: no part of TLS.
+    behind_close_notify: Vec<Bytes>,
     reads: ReadRequests,
     has_transport_failed: bool,
 }
@@ -102,6 +105,13 @@ enum HandlerState {
     /// TLS has ended in order, and the handler is removed.
     Stopped,
 }
+
+/// Fired by the handler to itself behind the peer's close_notify: comes after what the handlers have answered to the
+/// data before it, which is queued while the handler runs.
+#[derive(Debug)]
+struct PeerEnd(SlotId);
+
+impl Message for PeerEnd {}
 
 /// The reads of a channel without auto-read.
 #[derive(Default)]
@@ -149,6 +159,7 @@ impl TlsHandler {
             after_stop: PendingWriteQueue::default(),
             limit_timer: LimitTimer::default(),
             promise: None,
+            behind_close_notify: Vec::new(),
             reads: ReadRequests::default(),
             has_transport_failed: false,
         }
@@ -248,8 +259,17 @@ impl TlsHandler {
         if let Some(close) = self.closing.take() {
             return self.pass_close_on(ctx, close);
         }
+        self.behind_close_notify.push(rest);
+        ctx.pipeline().fire_user_event(PeerEnd(ctx.slot()));
+    }
+
+    fn on_peer_end(&mut self, ctx: &Ctx<'_>) {
+        let behind = mem::take(&mut self.behind_close_notify);
+        if self.state != HandlerState::Running || self.closing.is_some() {
+            return;
+        }
         if self.is_stopping || self.options.on_close_notify == OnCloseNotify::StopTls {
-            return self.finish_stop(ctx, rest);
+            return self.finish_stop(ctx, behind);
         }
         match self.options.on_close_notify {
             OnCloseNotify::HalfClose => ctx.shutdown_input(),
@@ -258,7 +278,7 @@ impl TlsHandler {
     }
 
     /// The peer's direction has ended. Ends ours if that was not requested, and leaves the pipeline.
-    fn finish_stop(&mut self, ctx: &Ctx<'_>, rest: Bytes) {
+    fn finish_stop(&mut self, ctx: &Ctx<'_>, behind: Vec<Bytes>) {
         self.limit_timer.cancel(ctx);
         self.state = HandlerState::Stopped;
         if !self.is_output_plain {
@@ -273,8 +293,8 @@ impl TlsHandler {
         ctx.fire_user_event(TlsStopped);
         // A closed pipeline refuses the removal: its handlers are being removed anyway.
         let _ = ctx.pipeline().remove_if_present(ctx.slot());
-        if !rest.is_empty() {
-            ctx.fire_read(rest);
+        for bytes in behind.into_iter().filter(|bytes| !bytes.is_empty()) {
+            ctx.fire_read(bytes);
         }
         for end in mem::take(&mut self.ends) {
             end.pass_on(ctx);

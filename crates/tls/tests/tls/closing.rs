@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::Channel;
-use waterwheel_tls::{OnCloseNotify, TlsError, TlsOptions};
+use waterwheel_channel::{Channel, Ctx, Events, Handler, HandlerResult, Msg};
+use waterwheel_tls::{OnCloseNotify, StopTls, TlsError, TlsOptions, TlsPeerClosed};
 
-use crate::support::Link;
+use crate::support::{Link, deliver};
 
 #[test]
 fn t02_a_close_sends_what_is_flushed_and_close_notify() {
@@ -107,4 +107,53 @@ fn t02_a_peer_that_does_not_read_delays_a_close_by_the_limit_at_most() {
     link.client.channel.advance(limit);
     assert!(!link.client.channel.channel().is_open());
     write.join().unwrap_err();
+}
+
+/// Answers every message in the call that reads it.
+struct Answer;
+
+impl Handler for Answer {
+    fn interest(&self) -> Events {
+        Events::READ | Events::USER_EVENT
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        ctx.write_and_flush(Bytes::from_static(b"answer"));
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<TlsPeerClosed>() {
+            ctx.write_and_flush(Bytes::from_static(b", farewell"));
+        }
+        ctx.fire_user_event(event);
+        Ok(())
+    }
+}
+
+/// The answers are queued at the TLS handler, which runs, when it comes to the close_notify.
+#[test]
+fn t02_data_that_comes_with_close_notify_is_answered_in_tls() {
+    for (action, is_open) in [
+        (OnCloseNotify::Close, false),
+        (OnCloseNotify::HalfClose, true),
+        (OnCloseNotify::StopTls, true),
+    ] {
+        let options = TlsOptions::builder().on_close_notify(action).build().unwrap();
+        let mut link = Link::established(options);
+        let added =
+            link.server.channel.with_pipeline(|pipeline| pipeline.add_last("answer", Answer));
+        added.unwrap().unwrap();
+        drop(link.client.channel.write(Bytes::from_static(b"question")));
+        link.client.channel.fire_user_event(StopTls);
+        let sent = link.client.sent();
+        deliver(&mut link.server.channel, &sent, usize::MAX);
+        link.server.settle();
+        let answers = link.server.sent();
+        assert!(!answers.windows(6).any(|bytes| bytes == b"answer"), "{action:?}: in the clear");
+        deliver(&mut link.client.channel, &answers, usize::MAX);
+        assert_eq!(link.client.received(), b"answer, farewell", "{action:?}");
+        assert_eq!(link.server.channel.channel().is_open(), is_open, "{action:?}");
+        assert!(link.server.channel.read_error().is_none(), "{action:?}");
+    }
 }
