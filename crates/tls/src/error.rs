@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use waterwheel_executor::Error;
 
+use crate::client_hello::error::ClientHelloError;
+
 /// Why a TLS connection failed. Goes to `on_error` of the handlers after the TLS handler, and is the cause of the close.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
@@ -44,9 +46,46 @@ pub enum TlsError {
         /// The message's type.
         message: &'static str,
     },
+    /// The peer has not sent a valid ClientHello to a server whose configuration is
+    /// [chosen](crate::ServerTls::chosen_by) by it.
+    #[error("the TLS handshake failed: {0}")]
+    ClientHello(#[source] ClientHelloError),
+    /// The chooser has no configuration for the name that the client asks for, or for clients without a name.
+    #[error("{}", no_configuration(.name.as_deref()))]
+    UnrecognizedName {
+        /// The name; `None` if the client gives none.
+        name: Option<String>,
+    },
+    /// The chooser of the configuration failed or panicked.
+    #[error("the TLS configuration could not be chosen: {0}")]
+    ChoiceFailed(#[source] ChooserError),
+    /// The peer sent more than a server waits for, while its configuration was being chosen.
+    #[error("more than {limit} bytes arrived while the TLS configuration was being chosen")]
+    ChoiceInputTooLong {
+        /// The limit.
+        limit: usize,
+    },
     /// The configuration does not allow a connection.
     #[error("a TLS connection cannot be created: {0}")]
     Configuration(#[source] rustls::Error),
+}
+
+fn no_configuration(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("no TLS configuration for the name `{name}`"),
+        None => "no TLS configuration for a client that gives no name".to_owned(),
+    }
+}
+
+/// The error of a chooser of configurations. Equal to another one with the same text.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ChooserError(#[source] pub(crate) Error);
+
+impl PartialEq for ChooserError {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_string() == other.to_string()
+    }
 }
 
 impl From<TlsError> for Error {

@@ -21,8 +21,8 @@ fn t01_a_server_is_built_from_files() {
     fs::write(&cert_file, &cert).unwrap();
     fs::write(&key_file, &key).unwrap();
     let config = ServerTls::builder().certificate_files(&cert_file, &key_file).build().unwrap();
-    assert_eq!(config.config().max_early_data_size, 0, "early data is off");
-    assert!(!config.config().key_log.will_log("CLIENT_RANDOM"), "the key log is off");
+    assert_eq!(config.config().unwrap().max_early_data_size, 0, "early data is off");
+    assert!(!config.config().unwrap().key_log.will_log("CLIENT_RANDOM"), "the key log is off");
     ClientTls::builder().trust_file(&cert_file).build().unwrap();
     assert_eq!(pem::load_certificates(&cert_file).unwrap().len(), 1);
     pem::load_private_key(&key_file).unwrap();

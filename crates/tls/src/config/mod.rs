@@ -1,6 +1,7 @@
 //! Configurations of rustls, with defaults that are safe and errors that name the file.
 
 pub(crate) mod certificates;
+pub(crate) mod chooser;
 pub(crate) mod client;
 pub(crate) mod error;
 mod identity;

@@ -7,6 +7,7 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::certificates::{ServerCertificates, ServerCertificatesBuilder};
+use super::chooser::ConfigChooser;
 use super::error::TlsConfigError;
 use super::identity::checked_alpn;
 use super::pem::PemText;
@@ -24,7 +25,15 @@ use super::pem::PemText;
 /// # Ok::<(), waterwheel_tls::TlsConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct ServerTls(Arc<ServerConfig>);
+pub struct ServerTls(ServerTlsSource);
+
+/// Where the configuration of a connection comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum ServerTlsSource {
+    Fixed(Arc<ServerConfig>),
+    /// Chosen for each connection, by its ClientHello.
+    Chosen(Arc<ConfigChooser>),
+}
 
 impl ServerTls {
     /// Returns a builder: TLS 1.2 and 1.3, no certificates of clients, no early data, no key log.
@@ -37,23 +46,34 @@ impl ServerTls {
         }
     }
 
-    /// Returns the configuration in the terms of rustls.
-    pub fn config(&self) -> &Arc<ServerConfig> {
-        &self.0
+    /// Returns the configuration in the terms of rustls; `None` if it is [chosen](Self::chosen_by) for each connection.
+    pub fn config(&self) -> Option<&Arc<ServerConfig>> {
+        match &self.0 {
+            ServerTlsSource::Fixed(config) => Some(config),
+            ServerTlsSource::Chosen(_) => None,
+        }
+    }
+
+    pub(super) fn chosen(chooser: ConfigChooser) -> Self {
+        Self(ServerTlsSource::Chosen(Arc::new(chooser)))
+    }
+
+    pub(crate) fn into_source(self) -> ServerTlsSource {
+        self.0
     }
 }
 
 /// Takes a configuration that was built with rustls itself.
 impl From<ServerConfig> for ServerTls {
     fn from(config: ServerConfig) -> Self {
-        Self(Arc::new(config))
+        Arc::new(config).into()
     }
 }
 
 /// Takes a configuration that was built with rustls itself.
 impl From<Arc<ServerConfig>> for ServerTls {
     fn from(config: Arc<ServerConfig>) -> Self {
-        Self(config)
+        Self(ServerTlsSource::Fixed(config))
     }
 }
 

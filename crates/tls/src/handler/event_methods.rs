@@ -4,14 +4,16 @@ use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use waterwheel_channel::{
-    ChannelError, Completion, Ctx, Events, HalfClosed, Handler, HandlerResult, Msg, Signature,
-    TypeTag,
+    ChannelError, Completion, Ctx, Events, HalfClosed, Handler, HandlerResult, Msg, PeerFinished,
+    Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
+use super::choice::ConfigChoice;
 use super::options::OnCloseNotify;
 use super::output_end::OutputEnd;
 use super::{HandlerState, PeerEnd, TlsHandler, TlsRole, timers};
+use crate::config::server::ServerTlsSource;
 use crate::error::TlsError;
 use crate::handshake::StopTls;
 use crate::session::TlsSession;
@@ -36,7 +38,14 @@ impl Handler for TlsHandler {
 
     fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         let session = match self.role.take() {
-            Some(TlsRole::Server(config)) => TlsSession::server(&config),
+            Some(TlsRole::Server(config)) => match config.into_source() {
+                ServerTlsSource::Fixed(config) => TlsSession::server(config),
+                ServerTlsSource::Chosen(chooser) => {
+                    self.choice = Some(Box::new(ConfigChoice::new(chooser)));
+                    self.start_if_active(ctx);
+                    return Ok(());
+                }
+            },
             Some(TlsRole::Client(config, name)) => TlsSession::client(&config, name),
             None => return Ok(()),
         };
@@ -46,6 +55,7 @@ impl Handler for TlsHandler {
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.choice = None;
         if ctx.channel().is_open() {
             if self.state == HandlerState::Running && !self.is_output_plain {
                 if let Some(session) = &mut self.session {
@@ -143,10 +153,9 @@ impl Handler for TlsHandler {
             }
             return Ok(());
         }
-        if event.get::<HalfClosed>() == Some(&HalfClosed::Input)
-            && self.state == HandlerState::Running
-            && !self.has_peer_closed()
-        {
+        let is_input_over = event.get::<HalfClosed>() == Some(&HalfClosed::Input)
+            || (event.is::<PeerFinished>() && self.is_choice_pending());
+        if is_input_over && self.state == HandlerState::Running && !self.has_peer_closed() {
             let is_established = self.is_established();
             self.fail(
                 ctx,
@@ -180,6 +189,7 @@ impl Handler for TlsHandler {
                 self.pump(ctx);
                 self.limit_ends(ctx);
             }
+            timers::CHOICE_MADE => self.on_choice_made(ctx),
             timers::CLOSE_NOTIFY_WRITTEN => self.on_close_notify_written(ctx),
             timers::CLOSE_LIMIT if self.state == HandlerState::Running => {
                 let limit = self.options.close_timeout;

@@ -1,5 +1,6 @@
 //! `TlsHandler`: feeds a session with what the channel reads and writes, fires what it says, and keeps the time.
 
+mod choice;
 mod event_methods;
 pub(crate) mod options;
 mod output_end;
@@ -14,6 +15,7 @@ use rustls::pki_types::ServerName;
 use waterwheel_channel::{Completion, Ctx, Message, PendingWriteQueue, SlotId};
 use waterwheel_executor::{Error, Promise};
 
+use self::choice::ConfigChoice;
 use self::options::{OnCloseNotify, TlsOptions};
 use self::output_end::OutputEnd;
 use self::plaintext_queue::PlaintextQueue;
@@ -69,7 +71,9 @@ use crate::session::{SessionEvent, TlsSession};
 pub struct TlsHandler {
     role: Option<TlsRole>,
     options: TlsOptions,
-    /// Created when the handler is added.
+    /// The choice of the configuration, until the session is created.
+    choice: Option<Box<ConfigChoice>>,
+    /// Created when the handler is added, or when the configuration was chosen.
     session: Option<TlsSession>,
     state: HandlerState,
     plaintext: PlaintextQueue,
@@ -149,6 +153,7 @@ impl TlsHandler {
         Self {
             role: Some(role),
             options: TlsOptions::default(),
+            choice: None,
             session: None,
             state: HandlerState::Waiting,
             plaintext: PlaintextQueue::default(),
@@ -199,6 +204,9 @@ impl TlsHandler {
     // The read direction.
 
     fn decrypt(&mut self, ctx: &Ctx<'_>, mut ciphertext: Bytes) {
+        if self.session.is_none() {
+            return self.choose(ctx, ciphertext);
+        }
         let mut plaintext = BytesMut::new();
         while let Some(session) = &mut self.session {
             if session.is_established() && plaintext.capacity() == 0 {
@@ -310,6 +318,7 @@ impl TlsHandler {
 
     fn fail(&mut self, ctx: &Ctx<'_>, error: TlsError) {
         self.state = HandlerState::Failed;
+        self.choice = None;
         self.limit_timer.cancel(ctx);
         self.send_ciphertext(ctx);
         let error = Error::from(error);
@@ -422,6 +431,7 @@ impl TlsHandler {
         if let Some(promise) = self.promise.take() {
             promise.set_failure(TlsError::HandshakeCutOff.into());
         }
+        self.choice = None;
         close.pass_on(ctx);
     }
 }

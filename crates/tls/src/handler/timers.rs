@@ -12,6 +12,8 @@ pub(super) const WRITTEN: u32 = 1;
 pub(super) const CLOSE_NOTIFY_WRITTEN: u32 = 2;
 /// The close, or the end of TLS, has taken too long.
 pub(super) const CLOSE_LIMIT: u32 = 3;
+/// The configuration of the server was chosen.
+pub(super) const CHOICE_MADE: u32 = 4;
 
 /// Returns a completion that calls the handler's `on_timer` with `tag`, in the next turn. A completion is called
 /// without the handler; a timer with it.

@@ -11,14 +11,14 @@
 mod record_boundary;
 
 use std::io::{self, IoSlice, Write};
+use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Connection, ServerConnection};
+use rustls::{ClientConnection, Connection, ServerConfig, ServerConnection};
 
 use self::record_boundary::RecordBoundary;
 use crate::config::client::ClientTls;
-use crate::config::server::ServerTls;
 use crate::handshake::TlsHandshake;
 
 /// The overhead of a record at most: header, explicit nonce, tag, content type.
@@ -45,9 +45,8 @@ pub(crate) enum SessionEvent {
 }
 
 impl TlsSession {
-    pub(crate) fn server(config: &ServerTls) -> Result<Self, rustls::Error> {
-        ServerConnection::new(config.config().clone())
-            .map(|connection| Self::new(Connection::Server(connection)))
+    pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        ServerConnection::new(config).map(|connection| Self::new(Connection::Server(connection)))
     }
 
     pub(crate) fn client(

@@ -2,6 +2,7 @@
 
 mod alpn;
 mod certificates;
+mod choice;
 mod closing;
 mod data;
 mod handshake;

@@ -124,6 +124,14 @@ impl End {
         Self { channel: channel.unwrap(), events }
     }
 
+    /// Inserts a handler before TLS.
+    pub(crate) fn insert_first(&mut self, handler: impl Handler) {
+        let added = self.channel.with_pipeline(|pipeline| {
+            pipeline.edit(|edit| edit.add_first("first", handler).map(drop))
+        });
+        added.unwrap().unwrap();
+    }
+
     /// Runs what is due by now: the handler is called back by timers without a delay.
     pub(crate) fn settle(&mut self) {
         for _ in 0..4 {
