@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustls::InvalidMessage;
 use waterwheel_executor::Error;
 
 use crate::client_hello::error::ClientHelloError;
@@ -10,8 +11,14 @@ use crate::client_hello::error::ClientHelloError;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// The handshake failed: the peer speaks no TLS, offers nothing that is accepted, or its certificate is not valid.
-    /// The peer was sent the alert that belongs to the error.
+    /// The peer does not speak TLS: it may be a browser at the wrong port, or a scanner. The peer was sent an alert.
+    #[error("the TLS handshake failed: the peer does not speak TLS, it sent \"{began_with}\"")]
+    NotTls {
+        /// The first bytes, at most 16 of them, with those that are not printable escaped.
+        began_with: String,
+    },
+    /// The handshake failed: the peer offers nothing that is accepted, its certificate is not valid, or it has violated
+    /// the protocol. The peer was sent the alert that belongs to the error.
     #[error("the TLS handshake failed: {0}")]
     Handshake(#[source] rustls::Error),
     /// The peer violated the protocol after the handshake, or sent a fatal alert.
@@ -85,6 +92,20 @@ pub struct ChooserError(#[source] pub(crate) Error);
 impl PartialEq for ChooserError {
     fn eq(&self, other: &Self) -> bool {
         self.to_string() == other.to_string()
+    }
+}
+
+impl TlsError {
+    /// Returns the error of a handshake that `rustls` has refused, at these bytes.
+    pub(crate) fn of_handshake(error: rustls::Error, bytes: &[u8]) -> Self {
+        match error {
+            // The type of a record is its first byte.
+            rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType) => {
+                let began_with = bytes[..bytes.len().min(16)].escape_ascii().to_string();
+                Self::NotTls { began_with }
+            }
+            other => Self::Handshake(other),
+        }
     }
 }
 

@@ -223,10 +223,11 @@ impl TlsHandler {
                 }
                 Err(error) => {
                     self.fire_plaintext(ctx, plaintext);
-                    let is_established = self.is_established();
-                    let kind =
-                        if is_established { TlsError::Protocol } else { TlsError::Handshake };
-                    return self.fail(ctx, kind(error));
+                    let error = match self.is_established() {
+                        true => TlsError::Protocol(error),
+                        false => TlsError::of_handshake(error, &ciphertext),
+                    };
+                    return self.fail(ctx, error);
                 }
             }
             if ctx.is_removed() {

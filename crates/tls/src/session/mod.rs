@@ -15,7 +15,9 @@ use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
 use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{
+    AlertDescription, ClientConnection, Connection, InvalidMessage, ServerConfig, ServerConnection,
+};
 
 use self::record_boundary::RecordBoundary;
 use crate::config::client::ClientTls;
@@ -33,6 +35,8 @@ pub(crate) struct TlsSession {
     boundary: RecordBoundary,
     is_established: bool,
     has_peer_closed: bool,
+    /// The alert that rustls does not send by itself.
+    alert: Option<AlertDescription>,
 }
 
 /// The effect of a peer's record that the handler has to act on.
@@ -63,6 +67,7 @@ impl TlsSession {
             boundary: RecordBoundary::default(),
             is_established: false,
             has_peer_closed: false,
+            alert: None,
         }
     }
 
@@ -70,7 +75,8 @@ impl TlsSession {
     /// the plaintext. After [`SessionEvent::PeerClosed`] the rest stays where it is.
     ///
     /// # Errors
-    /// The peer has violated the protocol, or has sent a fatal alert. Plaintext of earlier records is appended.
+    /// The peer has violated the protocol, or has sent a fatal alert. Plaintext of earlier records is appended, and
+    /// `ciphertext` begins with the bytes that were refused.
     pub(crate) fn feed(
         &mut self,
         ciphertext: &mut Bytes,
@@ -78,9 +84,10 @@ impl TlsSession {
     ) -> Result<Option<SessionEvent>, rustls::Error> {
         while !ciphertext.is_empty() && !self.has_peer_closed {
             let len = self.boundary.pass(ciphertext);
-            let fed = self.feed_part(&ciphertext[..len], plaintext);
+            self.feed_part(&ciphertext[..len], plaintext).inspect_err(|error| {
+                self.add_missing_alert(error);
+            })?;
             ciphertext.advance(len);
-            fed?;
             if !self.is_established && !self.connection.is_handshaking() {
                 self.is_established = true;
                 return Ok(Some(SessionEvent::Established));
@@ -99,13 +106,26 @@ impl TlsSession {
         plaintext: &mut BytesMut,
     ) -> Result<(), rustls::Error> {
         while !part.is_empty() {
-            let full = |error: io::Error| rustls::Error::General(error.to_string());
+            // Its buffer is full of the fragments of one handshake message.
+            let full = |_: io::Error| InvalidMessage::HandshakePayloadTooLarge;
             self.connection.read_tls(&mut part).map_err(full)?;
             let processed = self.connection.process_new_packets();
             self.collect_plaintext(plaintext);
             self.has_peer_closed = processed?.peer_has_closed();
         }
         Ok(())
+    }
+
+    /// rustls refuses some messages without an alert: handshake messages that are too long, or mixed with others; too
+    /// many warnings. As long as nothing is encrypted, the alert can be added here.
+    fn add_missing_alert(&mut self, error: &rustls::Error) {
+        let is_plain = self.connection.protocol_version().is_none();
+        if is_plain && !self.has_ciphertext() && !matches!(error, rustls::Error::AlertReceived(_)) {
+            self.alert = match error {
+                rustls::Error::InvalidMessage(_) => Some(AlertDescription::DecodeError),
+                _ => Some(AlertDescription::UnexpectedMessage),
+            };
+        }
     }
 
     fn collect_plaintext(&mut self, plaintext: &mut BytesMut) {
@@ -147,11 +167,15 @@ impl TlsSession {
                 unreachable!("appending to memory does not fail");
             }
         }
+        if let Some(description) = self.alert.take() {
+            // An alert record of TLS 1.2, of two bytes: fatal, and why.
+            ciphertext.extend_from_slice(&[21, 3, 3, 0, 2, 2, description.into()]);
+        }
     }
 
     /// True if there is ciphertext to send.
     pub(crate) fn has_ciphertext(&self) -> bool {
-        self.connection.wants_write()
+        self.connection.wants_write() || self.alert.is_some()
     }
 
     /// Tells the peer that no more data follows. Does nothing the second time, and after a fatal alert.
