@@ -2,12 +2,15 @@
 
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use waterwheel_gateway::gateway::GatewayConfig;
 use waterwheel_gateway::outbox::OverflowPolicy;
+use waterwheel_gateway::tls::port::TlsFiles;
 
 /// The parsed command line.
 #[derive(Debug)]
@@ -38,8 +41,21 @@ pub(crate) fn parse(
         drain: seconds("drain"),
         clients: number("clients"),
         slow: (!slow.is_zero()).then_some(slow),
+        tls: tls_files(&given),
     };
     Ok(Options { config, stats: given.get_flag("stats") })
+}
+
+/// Returns the error for arguments that are well-formed but name something unusable, such as a file.
+pub(crate) fn unusable(reason: &dyn std::fmt::Display) -> clap::Error {
+    command().error(ErrorKind::ValueValidation, reason)
+}
+
+fn tls_files(given: &ArgMatches) -> Option<TlsFiles> {
+    let file = |name| given.get_one::<PathBuf>(name).cloned();
+    // clap has checked that there is none of them, or both.
+    let (certificate, key) = (file("tls-cert")?, file("tls-key")?);
+    Some(TlsFiles { certificate, key, client_ca: file("tls-client-ca") })
 }
 
 /// Returns the value of an argument that has a default.
@@ -58,11 +74,16 @@ fn command() -> Command {
     let seconds = |name, default: Duration| {
         option(name, "SECONDS", default.as_secs().to_string()).value_parser(value_parser!(u32))
     };
+    let file = |name: &'static str| {
+        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf))
+    };
     Command::new("gateway")
         .about("A push gateway: clients send lines over TCP and receive what others publish")
         .after_help(
-            "Connect with `nc localhost 7000` and send HELP. SIGTERM or Ctrl-C ends the gateway after \
-             every accepted line is delivered; a second signal ends it at once.",
+            "Connect with `nc localhost 7000`, or `openssl s_client -quiet -connect localhost:7000` with \
+             TLS, and send HELP. SIGTERM or Ctrl-C ends the gateway after every accepted line is \
+             delivered; a second signal ends it at once. SIGHUP reads the files of TLS again: new \
+             connections get what they say.",
         )
         .version(env!("CARGO_PKG_VERSION"))
         .arg(option("bind", "ADDRESS", default.bind).help("Address or host name to listen on"))
@@ -96,6 +117,17 @@ fn command() -> Command {
             )
             .value_parser(value_parser!(u32))
             .help("Report a task or handler that blocks a thread for this long; 0: never"),
+        )
+        .arg(
+            file("tls-cert")
+                .requires("tls-key")
+                .help("Speak TLS with the certificate chain of this file (PEM)"),
+        )
+        .arg(file("tls-key").requires("tls-cert").help("The key of the certificate (PEM)"))
+        .arg(
+            file("tls-client-ca")
+                .requires("tls-cert")
+                .help("Require certificates of clients that an authority in this file has issued (PEM)"),
         )
         .arg(
             Arg::new("stats")
@@ -155,6 +187,25 @@ mod tests {
         assert_eq!((drain, clients), (Duration::from_secs(7), 8));
         assert_eq!(slow, Some(Duration::from_millis(9)));
         assert!(options.stats);
+    }
+
+    #[test]
+    fn t04_the_files_of_tls_are_given_together() {
+        assert_eq!(parse(["gateway"]).unwrap().config.tls, None);
+        let args = "gateway --tls-cert a.crt --tls-key a.key --tls-client-ca ca.crt";
+        let tls = parse(args.split_whitespace()).unwrap().config.tls.unwrap();
+        assert_eq!((tls.certificate, tls.key), ("a.crt".into(), "a.key".into()));
+        assert_eq!(tls.client_ca, Some("ca.crt".into()));
+        let of = [
+            (&["--tls-cert", "a.crt"][..], "--tls-key <FILE>"),
+            (&["--tls-key", "a.key"], "--tls-cert <FILE>"),
+            (&["--tls-client-ca", "ca.crt"], "--tls-cert <FILE>"),
+        ];
+        for (args, missing) in of {
+            let told = error(args);
+            assert!(told.contains("not provided") && told.contains(missing), "{told}");
+            assert!(told.contains("Usage: gateway"), "{told}");
+        }
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! program waits for queued output, for at most [`FLUSH_TIMEOUT`].
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -17,7 +19,11 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Queues texts for the printing thread.
 #[derive(Clone)]
-pub(crate) struct Console(SyncSender<String>);
+pub(crate) struct Console {
+    texts: SyncSender<String>,
+    /// Lines queued so far, apart from tables. Any thread counts; the order relative to other memory does not matter.
+    lines: Arc<AtomicUsize>,
+}
 
 /// Becomes ready when the printing thread has ended.
 pub(crate) struct PrinterDone(Receiver<()>);
@@ -35,19 +41,25 @@ pub(crate) fn open() -> (Console, PrinterDone) {
         }
     };
     let _detached = thread::Builder::new().name(String::from("console")).spawn(print);
-    (Console(texts), PrinterDone(printed))
+    (Console { texts, lines: Arc::default() }, PrinterDone(printed))
 }
 
 impl Console {
     /// Queues a text.
     pub(crate) fn print(&self, text: String) {
         // Dropped if the queue is full: standard output has not been read for long.
-        let _ = self.0.try_send(text);
+        let _ = self.texts.try_send(text);
     }
 
     /// Queues a line.
     pub(crate) fn line(&self, line: &str) {
+        self.lines.fetch_add(1, Ordering::Relaxed);
         self.print(format!("{line}\n"));
+    }
+
+    /// Returns how many lines were queued by [`line`](Self::line) so far.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.load(Ordering::Relaxed)
     }
 }
 

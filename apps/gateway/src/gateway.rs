@@ -15,6 +15,7 @@ use waterwheel::executor::{
 };
 use waterwheel::handlers::IdleHandler;
 use waterwheel::net::{Auto, Tcp};
+use waterwheel::tls::TlsConfigError;
 
 use crate::drain_gate::DrainGate;
 use crate::line_counters::{LineCounters, LineCounts};
@@ -22,9 +23,11 @@ use crate::outbox::{Outbox, OverflowPolicy};
 use crate::outbox_writer::OutboxWriter;
 use crate::registry::{ClientCounts, Registry};
 use crate::session::{GatewayState, Session};
+use crate::tls::port::{TlsFiles, TlsPort};
 
 /// Upper bound of unprocessed input per client: one read round of 4 × 4 KiB. The next round begins after the session
-/// has processed it. 16 KiB hold a dozen lines of maximum length and hundreds of usual ones.
+/// has processed it. 16 KiB hold a dozen lines of maximum length and hundreds of usual ones. With TLS, the round may also
+/// complete a record that began in an earlier one, of 16 KiB at most.
 const READS_PER_ROUND: u32 = 4;
 const LARGEST_READ: usize = 4096;
 
@@ -57,6 +60,8 @@ pub struct GatewayConfig {
     pub clients: usize,
     /// The watchdog reports tasks and handlers that block a thread for longer than this; `None`: no watchdog.
     pub slow: Option<Duration>,
+    /// The files of TLS; `None`: the port speaks plain text.
+    pub tls: Option<TlsFiles>,
 }
 
 impl Default for GatewayConfig {
@@ -73,6 +78,7 @@ impl Default for GatewayConfig {
             drain: Duration::from_secs(10),
             clients: 10_000,
             slow: None,
+            tls: None,
         }
     }
 }
@@ -84,6 +90,7 @@ pub struct Gateway {
     business: EventExecutorGroup,
     server: Channel,
     state: Arc<GatewayState>,
+    tls: Option<Arc<TlsPort>>,
     drain: Duration,
 }
 
@@ -99,6 +106,9 @@ pub enum GatewayStartError {
     /// The time limit of the watchdog is invalid.
     #[error(transparent)]
     Slow(#[from] InvalidWatchdog),
+    /// A file of TLS is not usable.
+    #[error(transparent)]
+    Tls(#[from] TlsConfigError),
     /// The configuration is invalid, or the server socket failed.
     #[error("{0}")]
     Server(Error),
@@ -108,11 +118,16 @@ impl Gateway {
     /// Starts a gateway. Faults that no caller sees go to the reporter.
     ///
     /// # Errors
-    /// The address cannot be bound, a thread cannot be started, or the configuration is invalid.
+    /// The address cannot be bound, a thread cannot be started, a file of TLS is not usable, or the configuration is
+    /// invalid.
     pub fn start(
         config: &GatewayConfig,
         reporter: &Arc<dyn Reporter>,
     ) -> Result<Self, GatewayStartError> {
+        let tls = match &config.tls {
+            Some(files) => Some(Arc::new(TlsPort::load(files.clone(), reporter)?)),
+            None => None,
+        };
         let state = Arc::new(GatewayState {
             registry: Arc::new(Registry::new(config.clients)),
             gate: DrainGate::default(),
@@ -131,15 +146,16 @@ impl Gateway {
             (loops, business) = (loops.watchdog(&watchdog), business.watchdog(&watchdog));
         }
         let (loops, business) = (loops.build()?, business.build()?);
-        let pipeline =
-            ClientPipeline::new(config, &business, &state).map_err(GatewayStartError::Server)?;
+        let pipeline = ClientPipeline::new(config, &business, &state)
+            .map_err(GatewayStartError::Server)?
+            .with_tls(tls.clone());
         let server = ServerBootstrap::new(&loops, Tcp)
             .child_options(client_options().map_err(GatewayStartError::Server)?)
             .child_initialiser(move |edit| pipeline.build(edit))
             .bind((config.bind.as_str(), config.port))
             .join()
             .map_err(GatewayStartError::Server)?;
-        Ok(Self { loops, business, server, state, drain: config.drain })
+        Ok(Self { loops, business, server, state, tls, drain: config.drain })
     }
 
     /// Returns the address on which the gateway listens.
@@ -167,6 +183,12 @@ impl Gateway {
     #[must_use]
     pub fn lines(&self) -> LineCounts {
         self.state.traffic.lines()
+    }
+
+    /// Returns TLS on the port of the gateway; `None` if the port speaks plain text.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Arc<TlsPort>> {
+        self.tls.as_ref()
     }
 
     /// Ends the gateway and waits for the end: refuses new commands, delivers accepted lines, disconnects the clients
@@ -209,6 +231,7 @@ pub fn client_options() -> Result<ChannelOptions, Error> {
 pub struct ClientPipeline {
     business: EventExecutorGroup,
     state: Arc<GatewayState>,
+    tls: Option<Arc<TlsPort>>,
     idle: Option<IdleHandler>,
     max_line: usize,
     queue: usize,
@@ -232,11 +255,19 @@ impl ClientPipeline {
         Ok(Self {
             business: business.clone(),
             state: state.clone(),
+            tls: None,
             idle,
             max_line: config.max_line,
             queue: config.queue,
             overflow: config.overflow,
         })
+    }
+
+    /// Puts TLS before the other handlers.
+    #[must_use]
+    pub fn with_tls(mut self, tls: Option<Arc<TlsPort>>) -> Self {
+        self.tls = tls;
+        self
     }
 
     /// Adds the handlers of one client; called on the client's loop.
@@ -245,6 +276,9 @@ impl ClientPipeline {
     /// The business threads have been shut down.
     pub fn build(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
         let outbox = Arc::new(Mutex::new(Outbox::new(self.queue, self.overflow)));
+        if let Some(tls) = &self.tls {
+            tls.add_handlers(edit)?;
+        }
         let lines = LineDecoder::new(self.max_line).fail_fast().fail_unfinished().text();
         edit.add_codec("lines", lines, LineEncoder::new())?;
         if let Some(idle) = &self.idle {

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //!   clients ⇄ loops (EventLoopGroup)                    business threads (EventExecutorGroup)
-//!             lines ⇄ idle ⇄ outbox ⇄ offloaded ───────► session ──► registry: who, where
+//!       (tls ⇄) lines ⇄ idle ⇄ outbox ⇄ offloaded ───────► session ──► registry: who, where
 //!                            writer ◄── outbox ◄──────── deliver ◄──┘ of another client, on another loop
 //! ```
 //!
@@ -22,6 +22,7 @@
 //! | how a command is executed and a line delivered | [`session`], [`registry`], [`client`], [`outbox`] |
 //! | how queued lines are written, and how a client disconnects | [`outbox_writer`] |
 //! | how the parts are assembled and drained | [`gateway`], [`drain_gate`] |
+//! | TLS, and the reload of its files | [`tls`] |
 //! | statistics | [`stats`], [`line_counters`] |
 #![forbid(unsafe_code)]
 
@@ -35,3 +36,4 @@ pub mod protocol;
 pub mod registry;
 pub mod session;
 pub mod stats;
+pub mod tls;

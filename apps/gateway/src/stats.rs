@@ -6,6 +6,8 @@
 //! loop-1         361    1.2     0.4    120      240         1      0       3         2    2.4 K    4.7 K
 //! ```
 //!
+//! With TLS, the first line also counts the handshakes so far: `; 2 TLS handshakes, 0 failed`.
+//!
 //! `turns/s` and the wake-ups by cause are counts of the last second. `io %` and `task %` are the shares of that second
 //! spent on I/O events and on tasks; the rest was spent waiting. The other columns are current values.
 
@@ -17,6 +19,7 @@ use waterwheel::channel::{EventLoop, EventLoopGroup};
 use crate::gateway::Gateway;
 use crate::line_counters::LineCounts;
 use crate::registry::ClientCounts;
+use crate::tls::handshake_monitor::HandshakeCounts;
 
 /// The counters of the gateway at one time.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +28,8 @@ pub struct GatewaySnapshot {
     pub client_counts: ClientCounts,
     /// Lines so far.
     pub lines: LineCounts,
+    /// Handshakes so far; `None` without TLS.
+    pub handshakes: Option<HandshakeCounts>,
     /// Counters of each event loop.
     pub loops: Vec<LoopSnapshot>,
 }
@@ -65,6 +70,7 @@ impl GatewaySnapshot {
         Self {
             client_counts: gateway.client_counts(),
             lines: gateway.lines(),
+            handshakes: gateway.tls().map(|tls| tls.handshakes()),
             loops: loop_snapshots(gateway.loops()),
         }
     }
@@ -104,8 +110,9 @@ pub fn table(before: &GatewaySnapshot, now: &GatewaySnapshot, elapsed: Duration)
     let received = rate(before.lines.received, now.lines.received);
     let delivered = rate(before.lines.delivered, now.lines.delivered);
     let missed = now.lines.missed;
+    let handshakes = now.handshakes.map(|handshakes| format!("; {handshakes}")).unwrap_or_default();
     let mut table = format!(
-        "{}, {}, {}; {received} lines/s in, {delivered} out, {missed} missed\n\
+        "{}, {}, {}; {received} lines/s in, {delivered} out, {missed} missed{handshakes}\n\
          {:<10} {:>7} {:>6} {:>7} {:>6} {:>8} {:>9} {:>6} {:>7} {:>9} {:>8} {:>8}\n",
         count(clients, "client"),
         count(users, "user"),
@@ -194,11 +201,13 @@ mod tests {
         let before = GatewaySnapshot {
             client_counts: ClientCounts::default(),
             lines: LineCounts { received: 100, delivered: 100, missed: 0 },
+            handshakes: None,
             loops: vec![LoopSnapshot { turns: 1000, by_io: 10, ..LoopSnapshot::default() }],
         };
         let now = GatewaySnapshot {
             client_counts: ClientCounts { clients: 2, users: 2, topics: 1 },
             lines: LineCounts { received: 220, delivered: 340, missed: 12 },
+            handshakes: None,
             loops: vec![
                 LoopSnapshot {
                     name: "loop-1".into(),
@@ -225,6 +234,9 @@ loop-2           0    0.0     0.0      0        0         0      0       0      
 ";
         assert_eq!(table(&before, &now, Duration::from_secs(1)), expected);
         let slow = table(&before, &now, Duration::from_secs(2));
-        assert!(slow.contains("60 lines/s in, 120 out, 12 missed"), "{slow}");
+        assert!(slow.contains("60 lines/s in, 120 out, 12 missed\n"), "{slow}");
+        let handshakes = Some(HandshakeCounts { done: 7, failed: 1 });
+        let tls = table(&before, &GatewaySnapshot { handshakes, ..now }, Duration::from_secs(1));
+        assert!(tls.contains(" 12 missed; 7 TLS handshakes, 1 failed\n"), "{tls}");
     }
 }

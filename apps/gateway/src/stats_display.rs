@@ -24,7 +24,10 @@ struct StatsPrinter {
     clock: Clock,
     at: Nanos,
     before: GatewaySnapshot,
+    /// Lines of the last table.
     lines_shown: usize,
+    /// Other lines on the console when the last table was printed.
+    other_lines: usize,
 }
 
 impl StatsDisplay {
@@ -39,6 +42,7 @@ impl StatsDisplay {
             clock,
             before: GatewaySnapshot::of(gateway),
             lines_shown: 0,
+            other_lines: console.lines(),
         };
         let print = move || printer.print_table();
         drop(
@@ -66,9 +70,11 @@ impl StatsPrinter {
         let (now, at) = (GatewaySnapshot::of(&self.gateway), self.clock.now());
         let text = table(&self.before, &now, at.since(self.at));
         (self.before, self.at) = (now, at);
-        let lines = text.lines().count();
-        self.console.print(if self.in_place { overwrite(self.lines_shown, &text) } else { text });
-        self.lines_shown = lines;
+        // A line that was printed below the last table stays, and the new table comes below it.
+        let others = self.console.lines();
+        let up = if others == self.other_lines { self.lines_shown } else { 0 };
+        (self.lines_shown, self.other_lines) = (text.lines().count(), others);
+        self.console.print(if self.in_place { overwrite(up, &text) } else { text });
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use rustix::process::Signal;
+use support::tls::TlsIdentity;
 use support::{Client, LIMIT, Process};
 
 const SPEAKERS: usize = 3;
@@ -26,24 +27,33 @@ fn l11_no_accepted_line_is_lost_when_sigterm_comes_under_load() {
     let rounds = std::env::var("GATEWAY_DRAIN_ROUNDS").ok().and_then(|rounds| rounds.parse().ok());
     for round in 0..rounds.unwrap_or(10) {
         // The signal arrives at a different moment in each round.
-        one_round(round, 1 + round * 37 % 500);
+        one_round(round, 1 + round * 37 % 500, None);
     }
 }
 
-fn one_round(round: usize, signal_after: usize) {
-    let gateway = Process::start(&["--threads", "3", "--queue", "1000000"]);
-    let address = gateway.address;
+#[test]
+fn l11_no_accepted_line_is_lost_when_sigterm_comes_under_load_with_tls() {
+    let server = TlsIdentity::new("draining", "server");
+    for round in 0..3 {
+        one_round(round, 1 + round * 230, Some(&server));
+    }
+}
+
+fn one_round(round: usize, signal_after: usize, server: Option<&TlsIdentity>) {
+    let mut args = vec!["--threads", "3", "--queue", "1000000"];
+    args.extend(server.into_iter().flat_map(TlsIdentity::arguments));
+    let gateway = Process::start(&args);
+    let connect = |name: String| Client::named_by(gateway.address, server, &name);
     let (under_way, begun) = mpsc::channel();
     let listeners: Vec<_> = (0..LISTENERS)
         .map(|n| {
-            let mut client = Client::named(address, &format!("listener{n}"));
+            let mut client = connect(format!("listener{n}"));
             client.ask("SUB news", "OK");
             let under_way = under_way.clone();
             thread::spawn(move || listen(client, || under_way.send(()), signal_after))
         })
         .collect();
-    let speakers: Vec<_> =
-        (0..SPEAKERS).map(|n| Client::named(address, &format!("speaker{n}"))).collect();
+    let speakers: Vec<_> = (0..SPEAKERS).map(|n| connect(format!("speaker{n}"))).collect();
     let speakers: Vec<_> =
         speakers.into_iter().map(|client| thread::spawn(move || speak(client))).collect();
     begun.recv_timeout(LIMIT).expect("there is traffic");

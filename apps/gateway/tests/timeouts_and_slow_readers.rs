@@ -1,16 +1,23 @@
 //! Timeouts and slow readers, tested with embedded channels and a virtual clock.
 
+mod support;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use support::Reports;
+use support::tls::TlsIdentity;
 use waterwheel::bytes::Bytes;
-use waterwheel::executor::EventExecutorGroup;
+use waterwheel::channel::Draining;
+use waterwheel::executor::{Clock, EventExecutorGroup, Reporter};
 use waterwheel_gateway::drain_gate::DrainGate;
 use waterwheel_gateway::gateway::{ClientPipeline, GatewayConfig, client_options};
 use waterwheel_gateway::line_counters::LineCounters;
 use waterwheel_gateway::outbox::OverflowPolicy;
 use waterwheel_gateway::registry::Registry;
 use waterwheel_gateway::session::GatewayState;
+use waterwheel_gateway::tls::handshake_monitor::HandshakeCounts;
+use waterwheel_gateway::tls::port::{TlsFiles, TlsPort};
 use waterwheel_testkit::embedded::Embedded;
 
 /// The parts of a gateway that its clients share.
@@ -42,12 +49,16 @@ impl TestGateway {
         Self { state, business, pipeline }
     }
 
-    fn connect(&self, name: &str) -> TestClient {
+    fn connect_silently(&self) -> TestClient {
         let options = client_options().unwrap();
         let channel =
             Embedded::builder().stream().options(options).build(|edit| self.pipeline.build(edit));
         let business = self.business.clone();
-        let mut client = TestClient { channel: channel.unwrap(), business, heard: Vec::new() };
+        TestClient { channel: channel.unwrap(), business, heard: Vec::new() }
+    }
+
+    fn connect(&self, name: &str) -> TestClient {
+        let mut client = self.connect_silently();
         client.say(&format!("USER {name}"));
         assert_eq!(
             client.hear(),
@@ -266,6 +277,72 @@ fn reading_stops_while_a_client_does_not_read_its_replies() {
     }
     let oks = ann.hear().iter().filter(|line| *line == "OK").count();
     assert_eq!(oks, 100 * 100, "every command is answered in the end");
+}
+
+/// A gateway with TLS, and a client that has begun no handshake.
+struct HalfOpen {
+    gateway: TestGateway,
+    tls: Arc<TlsPort>,
+    client: TestClient,
+    reports: Reports,
+}
+
+impl HalfOpen {
+    fn counts(&self) -> (usize, HandshakeCounts) {
+        (self.gateway.state.registry.client_counts().clients, self.tls.handshakes())
+    }
+}
+
+fn half_open(test: &str) -> HalfOpen {
+    let identity = TlsIdentity::new(test, "server");
+    let (certificate, key) = (identity.certificate, identity.key);
+    let reports = Reports::default();
+    let reporter: Arc<dyn Reporter> = Arc::new(reports.clone());
+    let files = TlsFiles { certificate, key, client_ca: None };
+    let tls = Arc::new(TlsPort::load(files, &reporter).unwrap());
+    let TestGateway { state, business, pipeline } = TestGateway::new(|_| {});
+    let pipeline = pipeline.with_tls(Some(tls.clone()));
+    let gateway = TestGateway { state, business, pipeline };
+    let mut client = gateway.connect_silently();
+    client.run_until_idle();
+    assert_eq!(client.hear(), Vec::<String>::new(), "nothing is sent in plain text");
+    let half_open = HalfOpen { gateway, tls, client, reports };
+    assert_eq!(half_open.counts(), (1, HandshakeCounts::default()));
+    half_open
+}
+
+#[test]
+fn t02_a_client_that_does_not_finish_its_handshake_is_closed_after_ten_seconds() {
+    let mut ann = half_open("handshake_timeout");
+    ann.client.advance(9);
+    assert!(ann.client.channel.channel().is_open());
+    ann.client.advance(1);
+    assert!(!ann.client.channel.channel().is_open());
+    assert_eq!(ann.counts(), (0, HandshakeCounts { done: 0, failed: 1 }));
+    let reports = ann.reports.all();
+    assert_eq!(reports.len(), 1, "{reports:?}");
+    assert!(reports[0].ends_with("the TLS handshake was not done within 10s"), "{reports:?}");
+}
+
+#[test]
+fn l11_a_drain_does_not_wait_for_handshakes() {
+    let mut ann = half_open("handshake_drain");
+    let deadline = Clock::Monotonic.now();
+    ann.client.channel.channel().fire_user_event(Draining { deadline });
+    ann.client.run_until_idle();
+    assert!(!ann.client.channel.channel().is_open());
+    assert_eq!(ann.counts(), (0, HandshakeCounts::default()), "neither done nor failed");
+    assert_eq!(ann.reports.all(), Vec::<String>::new());
+}
+
+#[test]
+fn t08_a_client_that_leaves_in_its_handshake_is_counted_and_not_reported() {
+    let mut ann = half_open("handshake_cut_off");
+    ann.client.channel.finish_inbound();
+    ann.client.run_until_idle();
+    assert!(!ann.client.channel.channel().is_open());
+    assert_eq!(ann.counts(), (0, HandshakeCounts { done: 0, failed: 1 }));
+    assert_eq!(ann.reports.all(), Vec::<String>::new());
 }
 
 #[test]

@@ -23,7 +23,7 @@
 //! | a socket that exists already | [`existing_listener`], [`existing_stream`]; [`Inherited`] for systemd socket activation |
 //!
 //! Each transport runs over any of these drivers. [`Terminate`] ties SIGTERM and SIGINT to a drain of the
-//! process's loops.
+//! process's loops; [`ReloadSignal`] reports SIGHUP.
 //!
 //! Sockets and descriptors are passed to a driver as an opaque [`Io`](waterwheel_channel::driver::Io): a
 //! [`Socket`], a [`DatagramSocket`], or any [`ForeignSource`] by way of [`foreign_io`].
@@ -51,6 +51,7 @@ mod address;
 mod drivers;
 mod error_context;
 mod foreign;
+mod reload_signal;
 mod resolver;
 mod signals;
 mod sockets;
@@ -61,6 +62,7 @@ pub use crate::drivers::blocking::Blocking;
 pub use crate::drivers::epoll::{CoarseEpoll, Epoll};
 pub use crate::drivers::poll::Poll;
 pub use crate::foreign::{ForeignSource, foreign, foreign_io};
+pub use crate::reload_signal::ReloadSignal;
 pub use crate::resolver::SystemResolver;
 pub use crate::signals::{Terminate, TerminationSignal};
 pub use crate::sockets::ancillary::{unwrap_descriptor, wrap_descriptor};

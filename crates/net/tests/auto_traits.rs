@@ -2,7 +2,8 @@
 
 use waterwheel_net::{
     Auto, Blocking, CoarseEpoll, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited,
-    Poll, Socket, SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix, UnixDatagrams,
+    Poll, ReloadSignal, Socket, SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
+    UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -18,6 +19,7 @@ fn public_types_cross_threads_as_listed() {
         is!(CoarseEpoll: true true true),
         is!(Epoll: true true true),
         is!(Poll: true true true),
+        is!(ReloadSignal: true true true),
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),

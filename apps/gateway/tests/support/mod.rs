@@ -1,10 +1,12 @@
-//! TCP clients, and gateways in this process or in a child process.
+//! Clients over TCP and TLS, and gateways in this process or in a child process.
 #![allow(dead_code, reason = "each test program uses what it needs")]
+
+pub(crate) mod tls;
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -14,12 +16,14 @@ use waterwheel::channel::Drained;
 use waterwheel::executor::{Clock, Report, Reporter};
 use waterwheel_gateway::gateway::{Gateway, GatewayConfig};
 
+use self::tls::{Stream, TlsIdentity};
+
 /// Upper bound of every wait; a test that reaches it fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
 /// A connected client.
 pub(crate) struct Client {
-    reader: BufReader<TcpStream>,
+    reader: BufReader<Stream>,
 }
 
 impl Client {
@@ -32,22 +36,51 @@ impl Client {
 
     /// Connects without reading the greeting.
     pub(crate) fn connect_silently(to: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&to, LIMIT).expect("the gateway listens");
-        stream.set_read_timeout(Some(LIMIT)).unwrap();
-        stream.set_write_timeout(Some(LIMIT)).unwrap();
-        stream.set_nodelay(true).unwrap();
-        Self { reader: BufReader::new(stream) }
+        Self::over(Stream::Plain(connect(to)))
     }
 
-    /// Connects and takes a name.
-    pub(crate) fn named(to: SocketAddr, name: &str) -> Self {
-        let mut client = Self::connect(to);
+    /// Connects over TLS, trusting this identity, and reads the greeting.
+    pub(crate) fn connect_tls(to: SocketAddr, server: &TlsIdentity) -> Self {
+        let mut client = Self::connect_tls_silently(to, server, None);
+        client.expect("HELLO send USER name, or HELP");
+        client
+    }
+
+    /// Connects over TLS, with a certificate of its own if given, without reading the greeting.
+    pub(crate) fn connect_tls_silently(
+        to: SocketAddr,
+        server: &TlsIdentity,
+        own: Option<&TlsIdentity>,
+    ) -> Self {
+        Self::over(Stream::tls(connect(to), server, own))
+    }
+
+    /// Connects, over TLS if an identity is given, and takes a name.
+    pub(crate) fn named_by(to: SocketAddr, server: Option<&TlsIdentity>, name: &str) -> Self {
+        let mut client = match server {
+            Some(server) => Self::connect_tls(to, server),
+            None => Self::connect(to),
+        };
         client.ask(&format!("USER {name}"), &format!("OK hello {name}"));
         client
     }
 
+    /// Connects and takes a name.
+    pub(crate) fn named(to: SocketAddr, name: &str) -> Self {
+        Self::named_by(to, None, name)
+    }
+
+    fn over(stream: Stream) -> Self {
+        Self { reader: BufReader::new(stream) }
+    }
+
     pub(crate) fn stream(&self) -> &TcpStream {
-        self.reader.get_ref()
+        self.reader.get_ref().tcp()
+    }
+
+    /// Returns the certificate of the gateway, in DER.
+    pub(crate) fn server_certificate(&self) -> Vec<u8> {
+        self.reader.get_ref().server_certificate()
     }
 
     /// Sends these bytes.
@@ -56,7 +89,7 @@ impl Client {
     }
 
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
-        self.stream().write_all(bytes.as_ref())
+        self.reader.get_mut().write_all(bytes.as_ref())
     }
 
     /// Sends a line.
@@ -94,10 +127,18 @@ impl Client {
         assert_eq!(self.hear().as_deref(), Some(answer), "to {line:?}");
     }
 
-    /// Shuts down the output.
+    /// Shuts down the output: with close_notify, if there is TLS.
     pub(crate) fn finish(&mut self) {
-        self.stream().shutdown(std::net::Shutdown::Write).unwrap();
+        self.reader.get_mut().finish();
     }
+}
+
+fn connect(to: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect_timeout(&to, LIMIT).expect("the gateway listens");
+    stream.set_read_timeout(Some(LIMIT)).unwrap();
+    stream.set_write_timeout(Some(LIMIT)).unwrap();
+    stream.set_nodelay(true).unwrap();
+    stream
 }
 
 /// Collects reports.
@@ -151,12 +192,20 @@ impl InProcess {
 pub(crate) struct Process {
     child: Child,
     stdout: Option<BufReader<ChildStdout>>,
+    stderr: Option<BufReader<ChildStderr>>,
     pub(crate) address: SocketAddr,
 }
 
 impl Process {
     pub(crate) fn start(args: &[&str]) -> Self {
         Self::start_from(Command::new(env!("CARGO_BIN_EXE_gateway")), args)
+    }
+
+    /// Starts a gateway whose log the test reads.
+    pub(crate) fn start_logged(args: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gateway"));
+        command.stderr(Stdio::piped());
+        Self::start_from(command, args)
     }
 
     /// Starts a gateway through another command, such as `prlimit`.
@@ -182,13 +231,15 @@ impl Process {
             assert!(Clock::Monotonic.now().since(begun) < LIMIT, "the gateway does not listen");
             thread::yield_now();
         };
-        Self { child, stdout: None, address }
+        Self { child, stdout: None, stderr: None, address }
     }
 
-    fn start_from(mut command: Command, args: &[&str]) -> Self {
+    /// Starts a gateway by this command.
+    pub(crate) fn start_from(mut command: Command, args: &[&str]) -> Self {
         command.args(["--port", "0"]).args(args);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the gateway starts");
+        let stderr = child.stderr.take().map(BufReader::new);
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut first = String::new();
         stdout.read_line(&mut first).unwrap();
@@ -196,7 +247,7 @@ impl Process {
         let address = address.and_then(|address| address.parse().ok());
         let address =
             address.unwrap_or_else(|| panic!("the first line names the address: {first:?}"));
-        Self { child, stdout: Some(stdout), address }
+        Self { child, stdout: Some(stdout), stderr, address }
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -212,6 +263,24 @@ impl Process {
         let mut line = String::new();
         self.stdout.as_mut().unwrap().read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    /// Reads the next line of its log.
+    pub(crate) fn log_line(&mut self) -> String {
+        let mut line = String::new();
+        self.stderr.as_mut().unwrap().read_line(&mut line).unwrap();
+        line.trim_end().to_owned()
+    }
+
+    /// Waits for the end; returns the status and the rest of its log.
+    pub(crate) fn wait_for_log(mut self) -> (ExitStatus, String) {
+        let mut stderr = self.stderr.take().unwrap();
+        let log = thread::spawn(move || {
+            let mut rest = String::new();
+            stderr.read_to_string(&mut rest).map(|_| rest)
+        });
+        let (status, _) = self.wait();
+        (status, log.join().unwrap().unwrap())
     }
 
     /// Closes the reading end of its standard output.
