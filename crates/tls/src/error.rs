@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rustls::InvalidMessage;
+use rustls::{CertificateError, InvalidMessage};
 use waterwheel_executor::Error;
 
 use crate::client_hello::error::ClientHelloError;
@@ -19,10 +19,10 @@ pub enum TlsError {
     },
     /// The handshake failed: the peer offers nothing that is accepted, its certificate is not valid, or it has violated
     /// the protocol. The peer was sent the alert that belongs to the error.
-    #[error("the TLS handshake failed: {0}")]
+    #[error("the TLS handshake failed: {}", reason(.0))]
     Handshake(#[source] rustls::Error),
     /// The peer violated the protocol after the handshake, or sent a fatal alert.
-    #[error("the TLS connection failed: {0}")]
+    #[error("the TLS connection failed: {}", reason(.0))]
     Protocol(#[source] rustls::Error),
     /// The handshake took too long.
     #[error("the TLS handshake was not done within {limit:?}")]
@@ -112,5 +112,16 @@ impl TlsError {
 impl From<TlsError> for Error {
     fn from(error: TlsError) -> Self {
         Error::new(error)
+    }
+}
+
+/// Returns the text of an error of rustls. The reason of a verifier of the program's own is shown as it is; rustls
+/// prints its debug form.
+fn reason(error: &rustls::Error) -> String {
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::Other(reason)) => {
+            format!("invalid peer certificate: {reason}")
+        }
+        other => other.to_string(),
     }
 }

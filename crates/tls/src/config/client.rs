@@ -3,11 +3,18 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{Resumption, WebPkiServerVerifier};
+use rustls::crypto::CryptoProvider;
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::{CipherSuite, ClientConfig, KeyLog, NamedGroup, RootCertStore};
 
 use super::error::TlsConfigError;
-use super::identity::{Identity, checked_alpn};
-use super::pem::PemText;
+use super::identity::Identity;
+use super::pem::{self, PemText};
+use super::protocol::ProtocolOptions;
+use super::resumption::{MAX_SESSIONS, check_limit};
+use super::roots;
 
 /// The configuration of a client, for [`TlsHandler::client`](crate::TlsHandler::client). A clone is the same
 /// configuration: all connections share it.
@@ -15,17 +22,24 @@ use super::pem::PemText;
 /// ```no_run
 /// use waterwheel_tls::ClientTls;
 ///
-/// let config = ClientTls::builder().trust_file("/etc/ssl/certs/ca-certificates.crt").build()?;
+/// let config = ClientTls::builder().trust_system_roots().build()?;
 /// # Ok::<(), waterwheel_tls::TlsConfigError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct ClientTls(Arc<ClientConfig>);
 
 impl ClientTls {
-    /// Returns a builder: TLS 1.2 and 1.3, no early data, no key log. The certificate of the server is always verified;
-    /// a client that is not to verify it needs a [`ClientConfig`] of its own.
+    /// Returns a builder: TLS 1.2 and 1.3, the certificate and the name of the server verified, sessions resumed, no
+    /// early data, no key log.
     pub fn builder() -> ClientTlsBuilder {
-        ClientTlsBuilder { roots: Vec::new(), identity: None, alpn: Vec::new() }
+        ClientTlsBuilder {
+            roots: Vec::new(),
+            revoked: Vec::new(),
+            verifier: None,
+            identity: None,
+            cached_sessions: ClientTlsBuilder::DEFAULT_SESSIONS,
+            protocol: ProtocolOptions::default(),
+        }
     }
 
     /// Returns the configuration in the terms of rustls.
@@ -51,22 +65,72 @@ impl From<Arc<ClientConfig>> for ClientTls {
 /// Builds a [`ClientTls`].
 #[must_use]
 pub struct ClientTlsBuilder {
+    roots: Vec<TrustSource>,
     /// Errors are kept until [`build`](Self::build).
-    roots: Vec<Result<PemText, TlsConfigError>>,
+    revoked: Vec<Result<Vec<CertificateRevocationListDer<'static>>, TlsConfigError>>,
+    /// Instead of roots.
+    verifier: Option<Arc<dyn ServerCertVerifier>>,
     identity: Option<Result<Identity, TlsConfigError>>,
-    alpn: Vec<Vec<u8>>,
+    cached_sessions: usize,
+    protocol: ProtocolOptions,
+}
+
+/// Where roots are taken from.
+enum TrustSource {
+    Pem(Result<PemText, TlsConfigError>),
+    Store(Arc<RootCertStore>),
+    System,
+    Environment,
 }
 
 impl ClientTlsBuilder {
-    /// Trusts the certificates of a file as roots. May be called several times.
+    /// The sessions that rustls keeps by default.
+    const DEFAULT_SESSIONS: usize = 256;
+
+    /// Trusts the certificates of a file as roots. Roots may be given several times, in any way.
     pub fn trust_file(mut self, path: impl AsRef<Path>) -> Self {
-        self.roots.push(PemText::read(path.as_ref()));
+        self.roots.push(TrustSource::Pem(PemText::read(path.as_ref())));
         self
     }
 
     /// Trusts certificates as roots, given as PEM text; errors call the text `source`.
     pub fn trust_pem(mut self, source: &str, text: &[u8]) -> Self {
-        self.roots.push(Ok(PemText::new(source, text)));
+        self.roots.push(TrustSource::Pem(Ok(PemText::new(source, text))));
+        self
+    }
+
+    /// Trusts these roots, from a crate that has them or from [`pem::load_roots`].
+    pub fn trust_roots(mut self, roots: Arc<RootCertStore>) -> Self {
+        self.roots.push(TrustSource::Store(roots));
+        self
+    }
+
+    /// Trusts the roots of the operating system, from the file where the distributions of Linux keep them.
+    pub fn trust_system_roots(mut self) -> Self {
+        self.roots.push(TrustSource::System);
+        self
+    }
+
+    /// Trusts the roots of the file that the environment variable SSL_CERT_FILE names, or, if it is not set, those of
+    /// the operating system. Without this, the variable has no effect.
+    pub fn trust_environment_roots(mut self) -> Self {
+        self.roots.push(TrustSource::Environment);
+        self
+    }
+
+    /// Refuses certificates of servers that are revoked in this file: PEM, or one list in DER. Needed then are the lists
+    /// of all authorities of a chain: without one, a certificate counts as revoked. The age of a list is not checked.
+    pub fn revocation_list_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.revoked.push(pem::load_revocation_lists(path));
+        self
+    }
+
+    /// Lets `verifier` decide about the certificates of servers, instead of roots. Called on the loop, so it must not
+    /// block; a panic costs the one connection. The text of its error is the error of the handshake.
+    ///
+    /// Dangerous: a verifier that accepts what it should not leaves the connection open to anybody on the way.
+    pub fn dangerous_verifier(mut self, verifier: Arc<dyn ServerCertVerifier>) -> Self {
+        self.verifier = Some(verifier);
         self
     }
 
@@ -88,7 +152,52 @@ impl ClientTlsBuilder {
 
     /// Sets the application protocols, most preferred first. Default: none.
     pub fn alpn(mut self, names: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
-        self.alpn = names.into_iter().map(Into::into).collect();
+        self.protocol.alpn = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Speaks TLS 1.3 only. Default: 1.2 too.
+    pub fn tls13_only(mut self) -> Self {
+        self.protocol.is_tls13_only = true;
+        self
+    }
+
+    /// Offers these cipher suites only, most preferred first. Default: all of the provider, all of which are sound.
+    pub fn cipher_suites(mut self, suites: impl IntoIterator<Item = CipherSuite>) -> Self {
+        self.protocol.cipher_suites = Some(suites.into_iter().collect());
+        self
+    }
+
+    /// Offers these groups for key exchange only, most preferred first. Default: all of the provider.
+    pub fn key_exchanges(mut self, groups: impl IntoIterator<Item = NamedGroup>) -> Self {
+        self.protocol.key_exchanges = Some(groups.into_iter().collect());
+        self
+    }
+
+    /// Keeps sessions for connections that resume them, at most this many, and at most 8 per server. Default: 256; at
+    /// most 1,048,576; with 0, no session is resumed. Connections of all loops share them.
+    pub fn session_cache(mut self, sessions: usize) -> Self {
+        self.cached_sessions = sessions;
+        self
+    }
+
+    /// Appends the secrets of all connections to a file, in the format of NSS, which Wireshark reads: whoever has the
+    /// file can decrypt them. Created with mode 0600. Default: no secret is logged, whatever the environment says.
+    pub fn key_log_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.protocol.log_keys_to(path.as_ref().into());
+        self
+    }
+
+    /// Appends the secrets of all connections to the file that the environment variable SSLKEYLOGFILE names, if it is
+    /// set: see [`key_log_file`](Self::key_log_file).
+    pub fn key_log_from_environment(mut self) -> Self {
+        self.protocol.log_keys_as_environment_says();
+        self
+    }
+
+    /// Gives the secrets of all connections to `log`, which is called on the loops and must not block.
+    pub fn key_log(mut self, log: Arc<dyn KeyLog>) -> Self {
+        self.protocol.log_keys_with(log);
         self
     }
 
@@ -96,18 +205,15 @@ impl ClientTlsBuilder {
     ///
     /// # Errors
     /// [`TlsConfigError`] names the file and the reason.
-    pub fn build(self) -> Result<ClientTls, TlsConfigError> {
-        if self.roots.is_empty() {
-            return Err(TlsConfigError::Incomplete("a TLS client needs roots to trust"));
-        }
-        let mut store = RootCertStore::empty();
-        for roots in self.roots {
-            roots?.add_roots(&mut store)?;
-        }
-        let versions = ClientConfig::builder_with_provider(super::provider()?)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| TlsConfigError::Invalid(error.to_string()))?;
-        let builder = versions.with_root_certificates(store);
+    pub fn build(mut self) -> Result<ClientTls, TlsConfigError> {
+        let provider = self.protocol.provider()?;
+        let verifier = self.take_verifier(&provider)?;
+        // `dangerous` is the way of rustls to any verifier; ours checks everything unless the program brings its own.
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(self.protocol.versions())
+            .map_err(|error| TlsConfigError::Invalid(error.to_string()))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
         let mut config = match self.identity.transpose()? {
             None => builder.with_no_client_auth(),
             Some(identity) => {
@@ -116,8 +222,49 @@ impl ClientTlsBuilder {
                 built.map_err(|reason| identity.refused(reason))?
             }
         };
-        config.alpn_protocols = checked_alpn(&self.alpn)?;
+        config.alpn_protocols = self.protocol.checked_alpn()?;
+        check_limit("session_cache", self.cached_sessions, MAX_SESSIONS)?;
+        config.resumption = match self.cached_sessions {
+            0 => Resumption::disabled(),
+            sessions => Resumption::in_memory_sessions(sessions),
+        };
+        if let Some(log) = self.protocol.key_log.open()? {
+            config.key_log = log;
+        }
         Ok(config.into())
+    }
+
+    /// Returns the verifier that was given, or one that checks names, dates, chains up to the roots, and lists of
+    /// revoked certificates.
+    fn take_verifier(
+        &mut self,
+        provider: &Arc<CryptoProvider>,
+    ) -> Result<Arc<dyn ServerCertVerifier>, TlsConfigError> {
+        let revoked: Result<Vec<_>, _> = self.revoked.drain(..).collect();
+        let revoked = revoked?.concat();
+        if let Some(verifier) = self.verifier.take() {
+            return match self.roots.is_empty() && revoked.is_empty() {
+                true => Ok(verifier),
+                false => Err(TlsConfigError::Incomplete(
+                    "a verifier of the program's own takes no roots or revocation lists",
+                )),
+            };
+        }
+        if self.roots.is_empty() {
+            return Err(TlsConfigError::Incomplete("a TLS client needs roots to trust"));
+        }
+        let mut store = RootCertStore::empty();
+        for source in self.roots.drain(..) {
+            match source {
+                TrustSource::Pem(text) => text?.add_roots(&mut store)?,
+                TrustSource::Store(roots) => store.extend(roots.roots.iter().cloned()),
+                TrustSource::System => roots::add_system_roots(&mut store)?,
+                TrustSource::Environment => roots::add_environment_roots(&mut store)?,
+            }
+        }
+        let verifier = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
+        let built = verifier.with_crls(revoked).build();
+        Ok(built.map_err(|error| TlsConfigError::Invalid(error.to_string()))?)
     }
 }
 

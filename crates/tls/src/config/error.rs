@@ -16,6 +16,14 @@ pub enum TlsConfigError {
         /// The error of the operating system.
         reason: String,
     },
+    /// A file cannot be written.
+    #[error("cannot write `{file}`: {reason}")]
+    Unwritable {
+        /// The file.
+        file: String,
+        /// The error of the operating system.
+        reason: String,
+    },
     /// A file is not valid PEM.
     #[error("`{file}` is not valid PEM: {reason}")]
     InvalidPem {
@@ -41,6 +49,16 @@ pub enum TlsConfigError {
         number: usize,
         /// The reason.
         reason: rustls::Error,
+    },
+    /// A revocation list cannot be used.
+    #[error("revocation list {number} of `{file}` cannot be used: {reason}")]
+    InvalidRevocationList {
+        /// The file.
+        file: String,
+        /// The number of the list in the file, from 1.
+        number: usize,
+        /// The reason.
+        reason: String,
     },
     /// The certificate and the key do not belong together, or the key is of an unsupported kind.
     #[error("the certificate of `{certificate}` and the key of `{key}` cannot be used: {reason}")]
@@ -89,6 +107,30 @@ pub enum TlsConfigError {
         name: String,
         /// The length of the name.
         length: usize,
+    },
+    /// The provider of the cryptography does not have this.
+    #[error("the {kind} {name} is not supported by the provider of the cryptography")]
+    Unsupported {
+        /// "cipher suite" or "key exchange".
+        kind: &'static str,
+        /// The name.
+        name: String,
+    },
+    /// An option is larger than allowed.
+    #[error("`{option}` is {value}; at most {max} is allowed")]
+    TooLarge {
+        /// The option.
+        option: &'static str,
+        /// The value.
+        value: usize,
+        /// The largest value.
+        max: usize,
+    },
+    /// The operating system keeps its trusted roots nowhere that is known.
+    #[error("the system has no file of trusted roots: tried {tried}")]
+    NoSystemRoots {
+        /// The files.
+        tried: String,
     },
     /// The parts are valid, but do not fit together.
     #[error("the TLS configuration is not valid: {0}")]

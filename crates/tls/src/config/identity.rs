@@ -1,4 +1,4 @@
-//! A certificate chain with its key, and the names of application protocols: what both sides have.
+//! A certificate chain with its key.
 
 use std::path::Path;
 
@@ -46,16 +46,5 @@ impl Identity {
     pub(crate) fn refused(&self, reason: rustls::Error) -> TlsConfigError {
         let (certificate, key) = (self.certificates.source.clone(), self.key.source.clone());
         TlsConfigError::InvalidIdentity { certificate, key, reason }
-    }
-}
-
-/// Checks the names of application protocols, most preferred first.
-pub(crate) fn checked_alpn(names: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, TlsConfigError> {
-    match names.iter().find(|name| !(1..=255).contains(&name.len())) {
-        Some(name) => Err(TlsConfigError::InvalidAlpn {
-            name: String::from_utf8_lossy(&name[..name.len().min(32)]).into_owned(),
-            length: name.len(),
-        }),
-        None => Ok(names.to_vec()),
     }
 }

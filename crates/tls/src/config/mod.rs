@@ -3,11 +3,17 @@
 pub(crate) mod certificates;
 pub(crate) mod chooser;
 pub(crate) mod client;
+pub(crate) mod client_certificates;
 pub(crate) mod error;
 mod identity;
+mod key_log;
 pub mod pem;
+mod protocol;
+mod resumption;
+mod roots;
 pub(crate) mod server;
 pub(crate) mod server_name_map;
+mod session_cache;
 
 use std::sync::Arc;
 

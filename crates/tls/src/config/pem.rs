@@ -5,7 +5,8 @@ use std::path::Path;
 
 use rustls::RootCertStore;
 use rustls::pki_types::pem::{self, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, CertificateRevocationListDer, PrivateKeyDer};
+use webpki::BorrowedCertRevocationList;
 
 use super::error::TlsConfigError;
 
@@ -56,6 +57,33 @@ impl PemText {
         Ok(())
     }
 
+    /// Returns the lists of a PEM text, or the one that the bytes are.
+    fn revocation_lists(
+        &self,
+    ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsConfigError> {
+        // DER begins with the tag of a sequence; authorities publish their lists like this.
+        let lists = if self.text.first() == Some(&0x30) {
+            vec![self.text.clone().into()]
+        } else {
+            let parsed: Result<Vec<_>, _> =
+                CertificateRevocationListDer::pem_slice_iter(&self.text).collect();
+            parsed.map_err(|error| self.error(&error, "revocation list"))?
+        };
+        if lists.is_empty() {
+            return Err(self.error(&pem::Error::NoItemsFound, "revocation list"));
+        }
+        for (at, list) in lists.iter().enumerate() {
+            if let Err(error) = BorrowedCertRevocationList::from_der(list) {
+                return Err(TlsConfigError::InvalidRevocationList {
+                    file: self.source.clone(),
+                    number: at + 1,
+                    reason: error.to_string(),
+                });
+            }
+        }
+        Ok(lists)
+    }
+
     fn error(&self, error: &pem::Error, wanted: &'static str) -> TlsConfigError {
         let file = self.source.clone();
         match error {
@@ -91,4 +119,14 @@ pub fn load_roots(path: impl AsRef<Path>) -> Result<RootCertStore, TlsConfigErro
     let mut store = RootCertStore::empty();
     PemText::read(path.as_ref())?.add_roots(&mut store)?;
     Ok(store)
+}
+
+/// Reads all revocation lists of a file: PEM, or one list in DER.
+///
+/// # Errors
+/// [`TlsConfigError`]: the file cannot be read, is not valid PEM, or has no revocation list.
+pub fn load_revocation_lists(
+    path: impl AsRef<Path>,
+) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsConfigError> {
+    PemText::read(path.as_ref())?.revocation_lists()
 }

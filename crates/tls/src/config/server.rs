@@ -3,14 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::pki_types::CertificateRevocationListDer;
+use rustls::{CipherSuite, KeyLog, NamedGroup, ServerConfig};
 
 use super::certificates::{ServerCertificates, ServerCertificatesBuilder};
 use super::chooser::ConfigChooser;
+use super::client_certificates::ClientCertificates;
 use super::error::TlsConfigError;
-use super::identity::checked_alpn;
-use super::pem::PemText;
+use super::pem;
+use super::protocol::ProtocolOptions;
+use super::resumption::ServerResumption;
 
 /// The configuration of a server, for [`TlsHandler::server`](crate::TlsHandler::server). A clone is the same
 /// configuration: all connections share it.
@@ -36,13 +38,16 @@ pub(crate) enum ServerTlsSource {
 }
 
 impl ServerTls {
-    /// Returns a builder: TLS 1.2 and 1.3, no certificates of clients, no early data, no key log.
+    /// Returns a builder: TLS 1.2 and 1.3, no certificates of clients, sessions resumed from a cache of 1,024, no key
+    /// log. Early data is never accepted.
     pub fn builder() -> ServerTlsBuilder {
         ServerTlsBuilder {
             files: ServerCertificates::builder(),
             certificates: None,
             clients: ClientCertificates::Ignored,
-            alpn: Vec::new(),
+            revoked: Vec::new(),
+            resumption: ServerResumption::default(),
+            protocol: ProtocolOptions::default(),
         }
     }
 
@@ -85,18 +90,10 @@ pub struct ServerTlsBuilder {
     /// The certificates that were built before.
     certificates: Option<ServerCertificates>,
     clients: ClientCertificates,
-    alpn: Vec<Vec<u8>>,
-}
-
-/// The demand of a server for certificates of its clients.
-#[derive(Clone, Debug)]
-pub enum ClientCertificates {
-    /// Clients are not asked.
-    Ignored,
-    /// Clients may present one; if they do, it must lead to one of these roots.
-    Optional(Arc<RootCertStore>),
-    /// Clients must present one that leads to one of these roots.
-    Required(Arc<RootCertStore>),
+    /// Errors are kept until [`build`](Self::build).
+    revoked: Vec<Result<Vec<CertificateRevocationListDer<'static>>, TlsConfigError>>,
+    resumption: ServerResumption,
+    protocol: ProtocolOptions,
 }
 
 impl ServerTlsBuilder {
@@ -129,10 +126,81 @@ impl ServerTlsBuilder {
         self
     }
 
+    /// Refuses certificates of clients that are revoked in this file: PEM, or one list in DER. Needed then are the lists
+    /// of all authorities of a chain: without one, a certificate counts as revoked. The age of a list is not checked.
+    pub fn revocation_list_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.revoked.push(pem::load_revocation_lists(path));
+        self
+    }
+
     /// Sets the application protocols, most preferred first. Default: none. A client that offers only others is
     /// refused.
     pub fn alpn(mut self, names: impl IntoIterator<Item = impl Into<Vec<u8>>>) -> Self {
-        self.alpn = names.into_iter().map(Into::into).collect();
+        self.protocol.alpn = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Speaks TLS 1.3 only. Default: 1.2 too.
+    pub fn tls13_only(mut self) -> Self {
+        self.protocol.is_tls13_only = true;
+        self
+    }
+
+    /// Uses these cipher suites only, most preferred first. Default: all of the provider, all of which are sound.
+    pub fn cipher_suites(mut self, suites: impl IntoIterator<Item = CipherSuite>) -> Self {
+        self.protocol.cipher_suites = Some(suites.into_iter().collect());
+        self
+    }
+
+    /// Uses these groups for key exchange only, most preferred first. Default: all of the provider.
+    pub fn key_exchanges(mut self, groups: impl IntoIterator<Item = NamedGroup>) -> Self {
+        self.protocol.key_exchanges = Some(groups.into_iter().collect());
+        self
+    }
+
+    /// Keeps the sessions of the last clients, at most this many, so that they can be resumed. Default: 1,024; at most
+    /// 1,048,576; with 0 and without [stateless tickets](Self::stateless_tickets), no session is resumed.
+    ///
+    /// A session is some 200 bytes, plus the certificates that the client presented; one of more than 16 KiB is not kept.
+    /// A session is resumed within 24 hours; one of TLS 1.3 once, and a handshake makes as many as there are
+    /// [tickets](Self::tickets). A resumed connection can be resumed in turn.
+    pub fn session_cache(mut self, sessions: usize) -> Self {
+        self.resumption.cached_sessions = sessions;
+        self
+    }
+
+    /// Sets the number of tickets that a client of TLS 1.3 gets after its handshake: how many connections it can resume
+    /// at once. Default: 2; at most 16; with 0, no session of TLS 1.3 is resumed.
+    pub fn tickets(mut self, count: usize) -> Self {
+        self.resumption.tickets = count;
+        self
+    }
+
+    /// Puts sessions into the tickets, encrypted, instead of into the cache: any number of clients can resume, and the
+    /// server stores nothing. The key is made anew every six hours and lives for twelve, in memory: who reads it there
+    /// can decrypt the connections that were resumed with it. Default: off.
+    pub fn stateless_tickets(mut self) -> Self {
+        self.resumption.has_stateless_tickets = true;
+        self
+    }
+
+    /// Appends the secrets of all connections to a file, in the format of NSS, which Wireshark reads: whoever has the
+    /// file can decrypt them. Created with mode 0600. Default: no secret is logged, whatever the environment says.
+    pub fn key_log_file(mut self, path: impl AsRef<Path>) -> Self {
+        self.protocol.log_keys_to(path.as_ref().into());
+        self
+    }
+
+    /// Appends the secrets of all connections to the file that the environment variable SSLKEYLOGFILE names, if it is
+    /// set: see [`key_log_file`](Self::key_log_file).
+    pub fn key_log_from_environment(mut self) -> Self {
+        self.protocol.log_keys_as_environment_says();
+        self
+    }
+
+    /// Gives the secrets of all connections to `log`, which is called on the loops and must not block.
+    pub fn key_log(mut self, log: Arc<dyn KeyLog>) -> Self {
+        self.protocol.log_keys_with(log);
         self
     }
 
@@ -149,40 +217,23 @@ impl ServerTlsBuilder {
             Some(certificates) => certificates,
             None => self.files.build()?,
         };
-        let provider = super::provider()?;
-        let invalid = |error: &dyn std::error::Error| TlsConfigError::Invalid(error.to_string());
-        let versions = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
-            .map_err(|error| invalid(&error))?;
-        let verifier = |roots: Arc<RootCertStore>| {
-            WebPkiClientVerifier::builder_with_provider(roots, provider.clone())
-        };
-        let clients = match self.clients {
-            ClientCertificates::Ignored => None,
-            ClientCertificates::Optional(roots) => {
-                Some(verifier(roots).allow_unauthenticated().build())
-            }
-            ClientCertificates::Required(roots) => Some(verifier(roots).build()),
-        };
-        let builder = match clients.transpose().map_err(|error| invalid(&error))? {
+        let provider = self.protocol.provider()?;
+        let revoked: Result<Vec<_>, _> = self.revoked.into_iter().collect();
+        let verifier = self.clients.verifier(&provider, revoked?.concat())?;
+        let versions = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(self.protocol.versions())
+            .map_err(|error| TlsConfigError::Invalid(error.to_string()))?;
+        let builder = match verifier {
             Some(verifier) => versions.with_client_cert_verifier(verifier),
             None => versions.with_no_client_auth(),
         };
         let mut config = builder.with_cert_resolver(Arc::new(certificates));
-        config.alpn_protocols = checked_alpn(&self.alpn)?;
+        config.alpn_protocols = self.protocol.checked_alpn()?;
+        self.resumption.apply(&mut config)?;
+        if let Some(log) = self.protocol.key_log.open()? {
+            config.key_log = log;
+        }
         Ok(config.into())
-    }
-}
-
-impl ClientCertificates {
-    /// Requires certificates of clients that lead to a root in this file.
-    ///
-    /// # Errors
-    /// [`TlsConfigError`] names the file and the reason.
-    pub fn required_from_file(path: impl AsRef<Path>) -> Result<Self, TlsConfigError> {
-        let mut store = RootCertStore::empty();
-        PemText::read(path.as_ref())?.add_roots(&mut store)?;
-        Ok(Self::Required(Arc::new(store)))
     }
 }
 

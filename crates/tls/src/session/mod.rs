@@ -50,6 +50,11 @@ pub(crate) enum SessionEvent {
 
 impl TlsSession {
     pub(crate) fn server(config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+        if config.max_early_data_size > 0 {
+            // rustls keeps early data apart from other data; here it would be lost, or be replayed.
+            let reason = "early data is not supported: set `max_early_data_size` to 0";
+            return Err(rustls::Error::General(reason.into()));
+        }
         ServerConnection::new(config).map(|connection| Self::new(Connection::Server(connection)))
     }
 

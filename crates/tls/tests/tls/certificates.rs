@@ -1,11 +1,9 @@
 //! T03, T04: certificates by name, and certificates that are replaced while the server runs.
 
 use std::fs;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use waterwheel_channel::ChannelOptions;
 use waterwheel_tls::rustls::client::WebPkiServerVerifier;
 use waterwheel_tls::rustls::client::danger::{
     HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
@@ -14,83 +12,10 @@ use waterwheel_tls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use waterwheel_tls::rustls::{
     self, AlertDescription, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
-use waterwheel_tls::{
-    ClientTls, ServerCertificates, ServerTls, TlsConfigError, TlsError, TlsHandler, TlsOptions, pem,
-};
+use waterwheel_tls::{ClientTls, ServerCertificates, ServerTls, TlsConfigError, TlsError, pem};
 
-use crate::support::{Configs, End, Link, NAME};
-
-/// An authority, and what it signs.
-struct Authority {
-    issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
-    certificate: String,
-}
-
-impl Authority {
-    fn new() -> Self {
-        let mut params = rcgen::CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
-        let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = params.self_signed(&key).unwrap().pem();
-        Self { issuer: rcgen::Issuer::new(params, key), certificate }
-    }
-
-    /// Returns a certificate for these names and its key, as PEM text.
-    fn sign(&self, names: &[&str], kind: &'static rcgen::SignatureAlgorithm) -> (String, String) {
-        let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
-        let params = rcgen::CertificateParams::new(names).unwrap();
-        let key = rcgen::KeyPair::generate_for(kind).unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn ecdsa(&self, names: &[&str]) -> (String, String) {
-        self.sign(names, &rcgen::PKCS_ECDSA_P256_SHA256)
-    }
-
-    fn trusting_client(&self) -> ClientTls {
-        ClientTls::builder().trust_pem("roots", self.certificate.as_bytes()).build().unwrap()
-    }
-}
-
-fn der(pem: &str) -> CertificateDer<'static> {
-    use rustls::pki_types::pem::PemObject;
-    CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
-}
-
-/// Returns a link whose client asks for `name`, after the handshake.
-fn connect(server: &ServerTls, client: &ClientTls, name: &str) -> Link {
-    let configs = Configs { server: server.clone(), client: client.clone() };
-    let mut link = Link::with(&configs, TlsOptions::default());
-    let name = ServerName::try_from(name.to_owned()).unwrap();
-    link.client = End::new(TlsHandler::client(client.clone(), name), ChannelOptions::default());
-    link.exchange();
-    link
-}
-
-/// Returns the certificate that a client which asks for `name` accepts.
-fn presented(server: &ServerTls, client: &ClientTls, name: &str) -> CertificateDer<'static> {
-    let mut link = connect(server, client, name);
-    let Some(handshake) = link.client.events.handshake() else {
-        panic!("{name}: {:?}", link.client.channel.read_error());
-    };
-    handshake.peer_certificates[0].clone()
-}
-
-/// Two files in a directory of the test's own.
-struct Files(PathBuf, PathBuf);
-
-impl Files {
-    fn new(test: &str) -> Self {
-        let at = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(test);
-        fs::create_dir_all(&at).unwrap();
-        Self(at.join("server.crt"), at.join("server.key"))
-    }
-
-    fn write(&self, (certificate, key): &(String, String)) {
-        fs::write(&self.0, certificate).unwrap();
-        fs::write(&self.1, key).unwrap();
-    }
-}
+use crate::authority::{Authority, Files, connect, der, presented};
+use crate::support::NAME;
 
 #[test]
 fn t03_the_certificate_is_chosen_by_exact_name_then_wildcard_then_default() {

@@ -1,4 +1,4 @@
-//! What the certificates of a server are loaded from.
+//! The files and texts that the certificates of a server are loaded from.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
