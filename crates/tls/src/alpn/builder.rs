@@ -134,7 +134,7 @@ pub enum InvalidAlpnHandler {
     InvalidName {
         /// The protocol.
         name: Quoted,
-        /// Its length.
+        /// The number of bytes.
         length: usize,
     },
 }

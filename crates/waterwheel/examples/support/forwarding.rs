@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use waterwheel::bytes::Bytes;
 use waterwheel::channel::{
-    Channel, ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg, NewChannel, PauseReads,
-    Stream,
+    Channel, ChannelOptions, Ctx, Edit, HalfClosed, Handler, HandlerResult, Msg, NewChannel,
+    PauseReads, Stream,
 };
 use waterwheel::net::Tcp;
 
@@ -13,6 +13,12 @@ use waterwheel::net::Tcp;
 pub(crate) struct Forward(Channel);
 
 impl Handler for Forward {
+    /// Reads the client when the target is connected, and handlers before this one have sent what comes first.
+    fn on_active(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.set_auto_read(true);
+        Ok(())
+    }
+
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         self.0.send(msg);
         if !self.0.is_writable() {
@@ -42,28 +48,38 @@ impl Handler for Forward {
     }
 }
 
-/// Connects to the target for each accepted connection, whose reads start when the connect has succeeded.
+/// Connects to the target for each accepted connection, which is not read before.
 pub(crate) struct ConnectTarget(pub(crate) SocketAddr);
 
 impl Handler for ConnectTarget {
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        let (front, target) = (ctx.channel(), self.0);
-        let back = NewChannel::new(Stream::new(Tcp)).options(side_options());
-        let back = ctx.event_loop().register_with(back, |edit| {
-            edit.add_last("side", Forward(front.clone()))?;
-            Ok(())
-        })?;
-        let side = Forward(back.clone());
-        ctx.pipeline().edit(|edit| edit.add_last("side", side).map(drop))?;
-        back.connect(target).on_complete(move |connected| match connected {
-            Ok(()) => front.set_auto_read(true),
-            Err(error) => {
-                eprintln!("{error}");
-                drop((front.close(), back.close()));
-            }
-        });
-        Ok(())
+        connect_target(ctx, self.0, |_| Ok(()))
     }
+}
+
+/// Connects to the target, and makes both channels forward to each other. `initialiser` adds handlers to the channel of
+/// the target, before the one that forwards.
+pub(crate) fn connect_target(
+    ctx: &Ctx<'_>,
+    target: SocketAddr,
+    initialiser: impl FnOnce(&mut Edit<'_>) -> HandlerResult,
+) -> HandlerResult {
+    let front = ctx.channel();
+    let back = NewChannel::new(Stream::new(Tcp)).options(side_options());
+    let back = ctx.event_loop().register_with(back, |edit| {
+        initialiser(edit)?;
+        edit.add_last("side", Forward(front.clone()))?;
+        Ok(())
+    })?;
+    let side = Forward(back.clone());
+    ctx.pipeline().edit(|edit| edit.add_last("side", side).map(drop))?;
+    back.connect(target).on_complete(move |connected| {
+        if let Err(error) = connected {
+            eprintln!("{error}");
+            drop((front.close(), back.close()));
+        }
+    });
+    Ok(())
 }
 
 /// Returns the options of both sides. A side is read while the *other* one is writable, even if it is not writable
