@@ -5,7 +5,11 @@ use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use waterwheel_tls::rustls::crypto::{CryptoProvider, aws_lc_rs};
+use waterwheel_tls::rustls::crypto::CryptoProvider;
+#[cfg(feature = "aws-lc-rs")]
+use waterwheel_tls::rustls::crypto::aws_lc_rs as cryptography;
+#[cfg(not(feature = "aws-lc-rs"))]
+use waterwheel_tls::rustls::crypto::ring as cryptography;
 use waterwheel_tls::rustls::pki_types::ServerName;
 use waterwheel_tls::rustls::server::Acceptor;
 use waterwheel_tls::rustls::{
@@ -14,7 +18,7 @@ use waterwheel_tls::rustls::{
 };
 use waterwheel_tls::{ClientHello, ClientHelloError, ClientHelloReader};
 
-/// What a client is configured with.
+/// The configuration of a client.
 #[derive(Clone, Debug)]
 struct Offer {
     name: &'static str,
@@ -39,9 +43,9 @@ impl Default for Offer {
 impl Offer {
     /// Returns the records of the client's hello.
     fn hello(&self) -> Vec<u8> {
-        let mut provider = aws_lc_rs::default_provider();
+        let mut provider = cryptography::default_provider();
         if self.has_classic_groups_only {
-            provider.kx_groups = vec![aws_lc_rs::kx_group::X25519];
+            provider.kx_groups = vec![cryptography::kx_group::X25519];
         }
         let mut config = ClientConfig::builder_with_provider(Arc::<CryptoProvider>::new(provider))
             .with_protocol_versions(&self.versions)

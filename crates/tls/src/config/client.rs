@@ -211,7 +211,7 @@ impl ClientTlsBuilder {
         // `dangerous` is the way of rustls to any verifier; ours checks everything unless the program brings its own.
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(self.protocol.versions())
-            .map_err(|error| TlsConfigError::Invalid(error.to_string()))?
+            .map_err(TlsConfigError::invalid)?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut config = match self.identity.transpose()? {
@@ -264,7 +264,7 @@ impl ClientTlsBuilder {
         }
         let verifier = WebPkiServerVerifier::builder_with_provider(store.into(), provider.clone());
         let built = verifier.with_crls(revoked).build();
-        Ok(built.map_err(|error| TlsConfigError::Invalid(error.to_string()))?)
+        Ok(built.map_err(TlsConfigError::invalid)?)
     }
 }
 

@@ -69,6 +69,6 @@ impl ClientCertificates {
             Self::Optional(roots) => builder(roots).allow_unauthenticated().build(),
             Self::Required(roots) => builder(roots).build(),
         };
-        built.map(Some).map_err(|error| TlsConfigError::Invalid(error.to_string()))
+        built.map(Some).map_err(TlsConfigError::invalid)
     }
 }

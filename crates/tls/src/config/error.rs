@@ -142,6 +142,13 @@ pub enum TlsConfigError {
     NoProvider,
 }
 
+impl TlsConfigError {
+    /// Takes an error of rustls that concerns no file.
+    pub(crate) fn invalid(error: impl std::fmt::Display) -> Self {
+        Self::Invalid(error.to_string())
+    }
+}
+
 impl From<TlsConfigError> for Error {
     fn from(error: TlsConfigError) -> Self {
         Error::new(error)

@@ -63,10 +63,10 @@ pub(crate) fn check_limit(
 /// Returns the ticket keys of rustls: a new one every six hours, of which the last two are accepted.
 fn new_ticketer() -> Result<Arc<dyn ProducesTickets>, TlsConfigError> {
     #[cfg(feature = "aws-lc-rs")]
-    let made = rustls::crypto::aws_lc_rs::Ticketer::new();
+    let made = rustls::crypto::aws_lc_rs::Ticketer::new().map_err(TlsConfigError::invalid);
     #[cfg(all(feature = "ring", not(feature = "aws-lc-rs")))]
-    let made = rustls::crypto::ring::Ticketer::new();
+    let made = rustls::crypto::ring::Ticketer::new().map_err(TlsConfigError::invalid);
     #[cfg(not(any(feature = "aws-lc-rs", feature = "ring")))]
-    let made: Result<_, rustls::Error> = return Err(TlsConfigError::NoProvider);
-    made.map_err(|error| TlsConfigError::Invalid(error.to_string()))
+    let made = Err(TlsConfigError::NoProvider);
+    made
 }

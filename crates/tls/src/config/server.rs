@@ -222,7 +222,7 @@ impl ServerTlsBuilder {
         let verifier = self.clients.verifier(&provider, revoked?.concat())?;
         let versions = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(self.protocol.versions())
-            .map_err(|error| TlsConfigError::Invalid(error.to_string()))?;
+            .map_err(TlsConfigError::invalid)?;
         let builder = match verifier {
             Some(verifier) => versions.with_client_cert_verifier(verifier),
             None => versions.with_no_client_auth(),
