@@ -16,6 +16,7 @@
 //! | reusing client connections | [`ChannelPool`](pool::ChannelPool) |
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
 //! | TLS | [`TlsHandler`](tls::TlsHandler), [`ServerTls`](tls::ServerTls), [`ClientTls`](tls::ClientTls) |
+//! | TLS from start to end: STARTTLS, ALPN, one port | [`tls_guide`] |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
@@ -46,6 +47,9 @@ pub mod coming_from_netty {}
 
 #[doc = include_str!("../../../docs/CODECS.md")]
 pub mod codecs {}
+
+#[doc = include_str!("../../../docs/TLS.md")]
+pub mod tls_guide {}
 
 #[doc = include_str!("../../../docs/HANDLERS.md")]
 pub mod stock_handlers {}
