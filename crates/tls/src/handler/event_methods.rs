@@ -156,6 +156,11 @@ impl Handler for TlsHandler {
         let is_input_over = event.get::<HalfClosed>() == Some(&HalfClosed::Input)
             || (event.is::<PeerFinished>() && self.is_choice_pending());
         if is_input_over && self.state == HandlerState::Running && !self.has_peer_closed() {
+            // A close does not insist on the close_notify that it awaits, as in `on_inactive`.
+            if let Some(close) = self.closing.take() {
+                self.pass_close_on(ctx, close);
+                return Ok(());
+            }
             let is_established = self.is_established();
             self.fail(
                 ctx,

@@ -101,8 +101,11 @@ impl PlaintextQueue {
     fn write_batch(&mut self, ctx: &Ctx<'_>, session: &mut TlsSession) {
         let mut done = self.fill_batch(ctx);
         let parts = mem::take(&mut self.parts);
-        self.unwatched += parts.iter().map(Bytes::len).sum::<usize>();
-        if self.unwatched >= RECORD_SIZE && self.has_flushed() {
+        let len = parts.iter().map(Bytes::len).sum::<usize>();
+        self.unwatched += len;
+        // Without a watched write, the pump would not know when there is room for the messages that come next.
+        let fills_channel = self.in_flight.get() == 0 && ctx.bytes_before_unwritable() <= len;
+        if fills_channel || (self.unwatched >= RECORD_SIZE && self.has_flushed()) {
             self.unwatched = 0;
             done = self.watch(ctx, done);
         }

@@ -4,6 +4,7 @@
 
 mod attacker;
 mod before_keys;
+mod closing;
 mod handshake_order;
 mod whole_session;
 mod with_keys;
