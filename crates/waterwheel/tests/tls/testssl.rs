@@ -1,0 +1,126 @@
+//! testssl.sh: no finding above what rustls itself has.
+//!
+//! Both servers are examined at the same time: the handler in a channel, and rustls over a blocking socket. Nothing is
+//! looked up or reported outside of the machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::thread;
+
+use waterwheel::tls::rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::support::NAME;
+use crate::support::certificates::Authority;
+use crate::support::endpoints::{Server, Service, http_response};
+use crate::support::peer_program::PeerProgram;
+
+/// Findings that are accepted, although testssl.sh has something against them.
+const ACCEPTED: [(&str, &str); 6] = [
+    ("engine_problem", "of the openssl that runs testssl.sh"),
+    ("cipher_order", "all suites of rustls are strong, and the client knows its hardware"),
+    ("cert_validityPeriod", "the certificates of the test never expire"),
+    ("cert_revocation", "nobody revokes the certificates of the test"),
+    ("HSTS", "a header of the page, not of TLS"),
+    ("security_headers", "headers of the page, not of TLS"),
+];
+
+/// The severities of testssl.sh that are not in order, mildest first.
+const SEVERITIES: [&str; 5] = ["WARN", "LOW", "MEDIUM", "HIGH", "CRITICAL"];
+
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// Zero if the finding is in order, or says nothing.
+    rank: usize,
+    text: String,
+}
+
+/// Runs testssl.sh, and returns its findings by their ids.
+fn examine(address: SocketAddr, root: &Path, report: &Path) -> BTreeMap<String, Finding> {
+    let _ = fs::remove_file(report);
+    let mut command = Command::new("testssl");
+    command.args(["--quiet", "--color", "0", "--warnings", "off", "--nodns", "none"]);
+    command.args(["--ip", "127.0.0.1", "--connect-timeout", "20", "--openssl-timeout", "20"]);
+    command.arg("--add-ca").arg(root).arg("--jsonfile").arg(report);
+    command.arg(format!("{NAME}:{}", address.port()));
+    let result = PeerProgram::run(&mut command);
+    let report = fs::read_to_string(report).unwrap_or_else(|_| panic!("{}", result.text()));
+    parse(&report)
+}
+
+/// Parses the flat JSON of testssl.sh, which has a line per field.
+fn parse(report: &str) -> BTreeMap<String, Finding> {
+    let mut findings = BTreeMap::new();
+    let (mut id, mut rank) = (String::new(), 0);
+    for line in report.lines() {
+        let Some((field, value)) = line.split_once(" : ") else { continue };
+        let value = value.trim_end_matches(',').trim_matches('"').to_owned();
+        match field.trim().trim_matches('"') {
+            "id" => id = value,
+            "severity" => {
+                rank = SEVERITIES.iter().position(|name| *name == value).map_or(0, |at| at + 1);
+            }
+            "finding" => {
+                findings.insert(std::mem::take(&mut id), Finding { rank, text: value });
+            }
+            _ => {}
+        }
+    }
+    findings
+}
+
+/// Serves HTTP with rustls alone, a thread for each connection.
+fn serve_with_rustls(config: Arc<ServerConfig>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for socket in listener.incoming().map_while(Result::ok) {
+            let connection = ServerConnection::new(config.clone()).unwrap();
+            let mut stream = StreamOwned::new(connection, socket);
+            thread::spawn(move || {
+                let (mut request, mut buffer) = (Vec::new(), [0; 4096]);
+                while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+                    match stream.read(&mut buffer) {
+                        Ok(len @ 1..) => request.extend_from_slice(&buffer[..len]),
+                        _ => return,
+                    }
+                }
+                let _ = stream.write_all(http_response("rustls\n").as_bytes());
+                stream.conn.send_close_notify();
+                let _ = stream.flush();
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn t09_testssl_finds_nothing_above_what_rustls_has() {
+    let authority = Authority::new("testssl");
+    let config = authority.intermediate().server().serve().alpn(["http/1.1"]).build().unwrap();
+    let rustls = serve_with_rustls(config.config().unwrap().clone());
+    let server = Server::start(config, Service::Http);
+    let (root, report) = (&authority.root, |name| authority.file(name));
+    let (ours, theirs) = thread::scope(|scope| {
+        let theirs = scope.spawn(|| examine(rustls, root, &report("rustls.json")));
+        (examine(server.address, root, &report("waterwheel.json")), theirs.join().unwrap())
+    });
+    let expected =
+        ["TLS1_2", "TLS1_3", "cert_trust", "heartbleed", "secure_client_renego", "LUCKY13"];
+    for id in expected {
+        assert!(ours.contains_key(id), "{id} was examined, with {} others", ours.len());
+    }
+    for (id, finding) in &ours {
+        let bound = theirs.get(id).map_or(0, |finding| finding.rank);
+        assert!(finding.rank <= bound, "{id}: {finding:?}, rustls: {:?}", theirs.get(id));
+        let is_accepted = ACCEPTED.iter().any(|(accepted, _)| accepted == id);
+        assert!(finding.rank == 0 || is_accepted, "{id}: {finding:?}");
+    }
+    assert_eq!(ours["cert_chain_of_trust"].text, "passed.");
+    let missing: Vec<_> = theirs.keys().filter(|id| !ours.contains_key(*id)).collect();
+    assert!(missing.is_empty(), "found with rustls only: {missing:?}");
+}
