@@ -14,7 +14,7 @@
 //! | limits, and the answer to close_notify | [`TlsOptions`], [`OnCloseNotify`] |
 //! | ending TLS in the middle of a stream | [`StopTls`], [`TlsStopped`] |
 //! | the configuration by the client's name or offers | [`ServerTls::chosen_by`], [`ClientHello`] |
-//! | a ClientHello without a connection | [`ClientHelloReader`] |
+//! | a ClientHello without a connection | [`ClientHelloReader`], [`fatal_alert`] |
 //! | failures | [`TlsError`], [`TlsConfigError`], [`AlpnError`], [`ClientHelloError`] |
 //!
 //! The parts: `session` is one connection as a state machine over bytes; `handler` feeds it, fires what it says and
@@ -33,6 +33,7 @@ pub use rustls;
 
 pub use self::alpn::{AlpnError, AlpnHandler, AlpnHandlerBuilder, InvalidAlpnHandler};
 pub use self::client_hello::ClientHello;
+pub use self::client_hello::alert::fatal_alert;
 pub use self::client_hello::error::ClientHelloError;
 pub use self::client_hello::reader::ClientHelloReader;
 pub use self::config::certificates::{ServerCertificates, ServerCertificatesBuilder};

@@ -10,6 +10,7 @@
 //! - The structure is checked as strictly as rustls does: lengths, empty lists, duplicate extensions, names. What a
 //!   server would accept of the contents is not checked; values that are unknown (GREASE) are kept as they are.
 
+pub(crate) mod alert;
 pub(crate) mod error;
 mod message;
 pub(crate) mod reader;

@@ -23,6 +23,7 @@ use waterwheel_executor::Error;
 
 use super::{HandlerState, TlsHandler, timers};
 use crate::client_hello::ClientHello;
+use crate::client_hello::alert::fatal_alert;
 use crate::client_hello::reader::ClientHelloReader;
 use crate::config::chooser::{ChooserAnswer, ChooserFuture, ChooserOutcome, ConfigChooser};
 use crate::config::server::ServerTlsSource;
@@ -163,16 +164,9 @@ impl TlsHandler {
 
     /// Fails with an alert, without a session.
     fn refuse(&mut self, ctx: &Ctx<'_>, alert: AlertDescription, error: TlsError) {
-        ctx.write_and_flush(alert_record(alert));
+        ctx.write_and_flush(fatal_alert(alert));
         self.fail(ctx, error);
     }
-}
-
-/// Returns a record with a fatal alert that is not encrypted.
-fn alert_record(alert: AlertDescription) -> Bytes {
-    const ALERT: u8 = 21;
-    const FATAL: u8 = 2;
-    Bytes::copy_from_slice(&[ALERT, 3, 3, 0, 2, FATAL, u8::from(alert)])
 }
 
 /// Runs the user's future, and calls the handler when it is done, has panicked or was dropped.
