@@ -34,7 +34,7 @@ use waterwheel::tls::rustls::AlertDescription;
 use waterwheel::tls::{ClientHello, ClientHelloReader, ServerNameMap, TlsError, fatal_alert};
 
 #[path = "../support/forwarding.rs"]
-#[allow(dead_code, reason = "`ConnectTarget` does not wait for a handshake")]
+#[allow(dead_code, reason = "`ConnectTarget` does not wait for a ClientHello")]
 mod forwarding;
 
 use forwarding::{connect_target, side_options};
