@@ -1,4 +1,4 @@
-//! What can be negotiated, and data both ways.
+//! Negotiation of keys, groups, names and protocols, and data both ways.
 
 use std::process::Command;
 

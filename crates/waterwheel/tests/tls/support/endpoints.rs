@@ -34,7 +34,7 @@ pub(crate) enum Seen {
     Inactive,
 }
 
-/// What the last handler does with the plaintext.
+/// The treatment of plaintext by the last handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     /// Reports it.

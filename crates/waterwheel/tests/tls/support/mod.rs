@@ -1,4 +1,4 @@
-//! What every peer needs: certificates, channels that report what they see, and the programs at the other end.
+//! Support for every peer: certificates, channels that report what they see, and the programs at the other end.
 
 pub(crate) mod certificates;
 pub(crate) mod endpoints;
