@@ -330,6 +330,29 @@ fn t04_a_session_from_before_a_reload_is_resumed_after_it() {
 }
 
 #[test]
+fn t04_a_name_that_has_lost_its_certificate_is_refused_though_its_session_is_known() {
+    let authority = Authority::new();
+    let build = |name: &str| {
+        let (certificate, key) = authority.ecdsa(&[name]);
+        ServerCertificates::builder()
+            .pem(certificate.as_bytes(), key.as_bytes())
+            .refuse_unknown_names()
+            .build()
+            .unwrap()
+    };
+    let certificates = build(NAME);
+    let server = ServerTls::builder().certificates(&certificates).build().unwrap();
+    let client = authority.trusting_client();
+    connect(&server, &client, NAME);
+    assert!(connect(&server, &client, NAME).client.events.handshake().unwrap().is_resumed);
+    certificates.replace(&build("other.example"));
+    let mut link = connect(&server, &client, NAME);
+    let alert = rustls::Error::AlertReceived(AlertDescription::AccessDenied);
+    let error = link.client.channel.read_error().unwrap();
+    assert_eq!(error.find::<TlsError>(), Some(&TlsError::Handshake(alert)));
+}
+
+#[test]
 fn t04_handshakes_and_reloads_on_several_threads_see_whole_sets() {
     let authority = Authority::new();
     let files = Files::new("t04_threads");
