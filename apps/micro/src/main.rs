@@ -28,6 +28,8 @@
 //! | `micro frames <by-hand|chain|slot> <frames>` | frames with a length field decoded in three ways |
 //! | `micro replies <none|parts|slot|stage> <replies>` | RESP commands answered in four ways, 16 per read |
 //! | `micro datagrams <bursts>` | datagrams echoed, 64 per burst |
+//! | `micro tls <echoes> <size>` | echoes over TLS 1.3, the loop on its own thread |
+//! | `micro tls-server <port> <certificate> <key>` | an echo server with TLS 1.3, without session tickets |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -41,6 +43,7 @@ mod replies;
 mod served;
 mod streams;
 mod timers;
+mod tls;
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -83,6 +86,11 @@ fn main() -> MicroResult {
         "connections" => connections::connections(number(&arguments, 1, 10_000)?),
         "datagrams" => datagrams::datagrams(number(&arguments, 1, 1000)?),
         "rearm" => timers::rearm(number(&arguments, 1, 10_000)?, number(&arguments, 2, 1_000_000)?),
+        "tls" => tls::echoes(number(&arguments, 1, 10_000)?, number(&arguments, 2, 64)?),
+        "tls-server" => match &arguments[1..] {
+            [port, certificate, key] => tls::server(port.parse()?, certificate, key),
+            _ => Err("usage: micro tls-server <port> <certificate> <key>".into()),
+        },
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);
             chains::chains(kind, number(&arguments, 2, 1_000_000)?)

@@ -1,7 +1,7 @@
 //! User events of a TLS handler.
 
 use rustls::pki_types::CertificateDer;
-use rustls::{CipherSuite, Connection, HandshakeKind, ProtocolVersion};
+use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 use waterwheel_channel::Message;
 
 /// The outcome of a handshake: fired as a user event when it is over, before the first byte of plaintext.
@@ -23,16 +23,12 @@ pub struct TlsHandshake {
 }
 
 impl TlsHandshake {
-    pub(crate) fn of(connection: &Connection) -> Self {
-        let server_name = match connection {
-            Connection::Server(server) => server.server_name().map(str::to_owned),
-            Connection::Client(_) => None,
-        };
+    pub(crate) fn of(connection: &CommonState, server_name: Option<&str>) -> Self {
         Self {
             version: connection.protocol_version(),
             cipher_suite: connection.negotiated_cipher_suite().map(|suite| suite.suite()),
             alpn: connection.alpn_protocol().map(<[u8]>::to_vec),
-            server_name,
+            server_name: server_name.map(str::to_owned),
             peer_certificates: connection.peer_certificates().unwrap_or_default().to_vec(),
             is_resumed: connection.handshake_kind() == Some(HandshakeKind::Resumed),
         }

@@ -61,7 +61,7 @@ impl Handler for TlsHandler {
                 if let Some(session) = &mut self.session {
                     session.send_close_notify();
                 }
-                self.send_ciphertext(ctx);
+                self.send_output(ctx);
             }
             let removed = Error::from(TlsError::Removed);
             self.plaintext.fail_all(ctx, &removed);
@@ -136,7 +136,7 @@ impl Handler for TlsHandler {
         if needs_more && self.state == HandlerState::Running && !ctx.is_auto_read() {
             ctx.read();
         }
-        ctx.fire_read_complete();
+        ctx.fire_read_complete_on_return();
         Ok(())
     }
 
@@ -238,7 +238,7 @@ impl Handler for TlsHandler {
             if !self.is_stopping {
                 self.plaintext.flush();
             }
-            self.pump(ctx);
+            self.encrypt(ctx);
         }
         ctx.flush();
         Ok(())

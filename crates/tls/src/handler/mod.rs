@@ -10,7 +10,7 @@ mod timers;
 use std::fmt;
 use std::mem;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use rustls::pki_types::ServerName;
 use waterwheel_channel::{Completion, Ctx, Message, PendingWriteQueue, SlotId};
 use waterwheel_executor::{Error, Promise};
@@ -24,7 +24,7 @@ use crate::config::client::ClientTls;
 use crate::config::server::ServerTls;
 use crate::error::TlsError;
 use crate::handshake::{TlsHandshake, TlsPeerClosed, TlsStopped};
-use crate::session::{SessionEvent, TlsSession};
+use crate::session::{Fed, FedOutcome, TlsSession};
 
 /// Encrypts and decrypts the stream of a channel.
 ///
@@ -174,7 +174,7 @@ impl TlsHandler {
         if self.state == HandlerState::Waiting && ctx.is_active() {
             self.state = HandlerState::Running;
             self.limit_timer.set(ctx, self.options.handshake_timeout, timers::HANDSHAKE_LIMIT);
-            self.send_ciphertext(ctx);
+            self.send_output(ctx);
             if !ctx.is_auto_read() {
                 ctx.read();
             }
@@ -182,14 +182,9 @@ impl TlsHandler {
     }
 
     /// Sends what the session has to say by itself.
-    fn send_ciphertext(&mut self, ctx: &Ctx<'_>) {
-        if let Some(session) = self.session.as_mut().filter(|session| session.has_ciphertext()) {
-            let encoded = ctx.write_encoded(|ciphertext| {
-                session.take_ciphertext(ciphertext);
-                Ok(())
-            });
-            debug_assert!(encoded.is_ok(), "moving bytes does not fail");
-            ctx.flush();
+    fn send_output(&mut self, ctx: &Ctx<'_>) {
+        if let Some(session) = self.session.as_mut().filter(|session| session.has_output()) {
+            ctx.write_and_flush(session.take_output());
         }
     }
 
@@ -204,47 +199,48 @@ impl TlsHandler {
     // The read direction.
 
     fn decrypt(&mut self, ctx: &Ctx<'_>, mut ciphertext: Bytes) {
-        if self.session.is_none() {
+        let Some(session) = &mut self.session else {
             return self.choose(ctx, ciphertext);
+        };
+        let Fed { is_now_established, plaintext, outcome } = session.feed(&mut ciphertext);
+        self.send_output(ctx);
+        if is_now_established {
+            self.on_established(ctx);
         }
-        let mut plaintext = BytesMut::new();
-        while let Some(session) = &mut self.session {
-            if session.is_established() && plaintext.capacity() == 0 {
-                plaintext.reserve(ciphertext.len());
+        self.reads.has_fired |= !plaintext.is_empty();
+        if let FedOutcome::NeedsInput = outcome {
+            if is_now_established && ctx.is_removed() {
+                return self.leave_input(ctx, plaintext);
             }
-            let fed = session.feed(&mut ciphertext, &mut plaintext);
-            self.send_ciphertext(ctx);
-            match fed {
-                Ok(None) => break,
-                Ok(Some(SessionEvent::Established)) => self.on_established(ctx),
-                Ok(Some(SessionEvent::PeerClosed)) => {
-                    self.fire_plaintext(ctx, plaintext);
-                    return self.on_peer_closed(ctx, ciphertext);
-                }
-                Err(error) => {
-                    self.fire_plaintext(ctx, plaintext);
-                    let error = match self.is_established() {
-                        true => TlsError::Protocol(error),
-                        false => TlsError::of_handshake(error, &ciphertext),
-                    };
-                    return self.fail(ctx, error);
-                }
+            if !plaintext.is_empty() {
+                // An answer is encrypted by this handler.
+                ctx.fire_read_on_return(plaintext);
             }
-            if ctx.is_removed() {
-                // The bytes that came behind the record belong to the handlers that follow.
-                if !ciphertext.is_empty() {
-                    ctx.fire_read(ciphertext);
-                }
-                return;
+            return;
+        }
+        if !plaintext.is_empty() {
+            ctx.fire_read(plaintext);
+        }
+        match outcome {
+            FedOutcome::NeedsInput => {}
+            FedOutcome::PeerClosed => self.on_peer_closed(ctx, ciphertext),
+            FedOutcome::Failed(error) if self.is_established() => {
+                self.fail(ctx, TlsError::Protocol(error));
+            }
+            FedOutcome::Failed(error) => {
+                self.fail(ctx, TlsError::of_handshake(error, &ciphertext));
             }
         }
-        self.fire_plaintext(ctx, plaintext);
     }
 
-    fn fire_plaintext(&mut self, ctx: &Ctx<'_>, plaintext: BytesMut) {
-        if !plaintext.is_empty() {
-            self.reads.has_fired = true;
-            ctx.fire_read(plaintext.freeze());
+    /// Passes on what was read by a handler that was removed at the end of its handshake.
+    #[cold]
+    fn leave_input(&mut self, ctx: &Ctx<'_>, plaintext: Bytes) {
+        let unread = self.session.as_mut().map(TlsSession::take_unread).unwrap_or_default();
+        for bytes in [plaintext, unread] {
+            if !bytes.is_empty() {
+                ctx.fire_read(bytes);
+            }
         }
     }
 
@@ -293,7 +289,9 @@ impl TlsHandler {
         if !self.is_output_plain {
             self.plaintext.flush();
             if let Some(session) = &mut self.session {
-                self.plaintext.pump_all(ctx, session);
+                if let Err(error) = self.plaintext.pump_all(ctx, session) {
+                    return self.fail(ctx, TlsError::Protocol(error));
+                }
                 session.send_close_notify();
             }
             self.begin_plain_output(ctx);
@@ -312,7 +310,7 @@ impl TlsHandler {
 
     /// Sends close_notify, and what was written to follow it.
     fn begin_plain_output(&mut self, ctx: &Ctx<'_>) {
-        self.send_ciphertext(ctx);
+        self.send_output(ctx);
         self.is_output_plain = true;
         self.after_stop.write_all(ctx);
     }
@@ -321,7 +319,7 @@ impl TlsHandler {
         self.state = HandlerState::Failed;
         self.choice = None;
         self.limit_timer.cancel(ctx);
-        self.send_ciphertext(ctx);
+        self.send_output(ctx);
         let error = Error::from(error);
         if let Some(promise) = self.promise.take() {
             promise.set_failure(error.clone());
@@ -338,13 +336,29 @@ impl TlsHandler {
 
     // The write direction.
 
+    /// Encrypts what is flushed, while there is room, and flushes it.
     fn pump(&mut self, ctx: &Ctx<'_>) {
+        if self.encrypt(ctx) {
+            ctx.flush();
+        }
+    }
+
+    /// Encrypts what is flushed, while there is room. Returns true if something was written.
+    #[inline]
+    fn encrypt(&mut self, ctx: &Ctx<'_>) -> bool {
+        let mut has_written = false;
         if let Some(session) = self.session.as_mut().filter(|session| session.is_established())
             && self.state == HandlerState::Running
         {
-            self.plaintext.pump(ctx, session);
+            match self.plaintext.pump(ctx, session) {
+                Ok(written) => has_written = written,
+                Err(error) => self.fail(ctx, TlsError::Protocol(error)),
+            }
         }
-        self.pass_on_ends(ctx);
+        if !self.ends.is_empty() {
+            self.pass_on_ends(ctx);
+        }
+        has_written
     }
 
     fn end(&mut self, ctx: &Ctx<'_>, mut end: OutputEnd) {
@@ -391,7 +405,7 @@ impl TlsHandler {
                     self.limit_timer.set(ctx, limit, timers::CLOSE_LIMIT);
                 }
                 OutputEnd::ShutdownOutput(_) => {
-                    self.send_ciphertext(ctx);
+                    self.send_output(ctx);
                     end.pass_on(ctx);
                 }
                 OutputEnd::Close(_) | OutputEnd::Disconnect(_) => self.begin_close(ctx, end),
@@ -401,16 +415,11 @@ impl TlsHandler {
 
     /// Writes the close_notify, and keeps the close until it is written.
     fn begin_close(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
-        let session = self.session.as_mut().filter(|session| session.has_ciphertext());
-        let Some(session) = session else {
+        let Some(session) = self.session.as_mut().filter(|session| session.has_output()) else {
             return self.pass_close_on(ctx, close);
         };
-        let mut written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
-        let encoded = ctx.write_encoded_with(&mut written, |ciphertext| {
-            session.take_ciphertext(ciphertext);
-            Ok(())
-        });
-        debug_assert!(encoded.is_ok(), "moving bytes does not fail");
+        let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
+        ctx.write_with(session.take_output(), written);
         self.closing = Some(close);
         self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
         ctx.flush();

@@ -1,17 +1,20 @@
-//! The write direction: plaintext waits in order until it can be encrypted and the channel has room for it (T05).
+//! The write direction: plaintext waits in order until it is flushed, TLS can encrypt it, and the channel has room for
+//! it (T05).
 //!
 //! ```text
-//!   write ──► queue [plaintext] ──flush──► pump: a batch ──► encrypt ──► write_encoded ──► the handlers before this one
+//!   write ──► single ────────────────────flush──► encrypt ──► the handlers before this one
+//!        └──► queue [plaintext] ──flush──► pump: a batch ──► encrypt ──┘
 //! ```
 //!
+//! - Nothing is encrypted before it is flushed: a close drops what is not flushed, and records must not have gaps.
+//! - A message that is flushed alone, the usual answer to a request, passes the queue by. Until it is flushed, and if it
+//!   is not larger than a record, it does not count as pending bytes. Everything else that waits does.
 //! - A batch is several small messages, which become one record, or at most 64 KiB of a large one. A message with a
 //!   completion ends its batch, so its completion belongs to the write of its last byte.
 //! - The pump stops while the channel is unwritable for another reason than the plaintext that waits here. The last
 //!   batch before others carries a completion of the handler, which makes the pump go on.
-//! - Everything that waits counts as pending bytes of the channel.
 
 use std::cell::Cell;
-use std::mem;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -20,19 +23,26 @@ use waterwheel_channel::{Completion, Ctx, HeldBytes, LocalCtx, PendingWriteQueue
 use waterwheel_executor::Error;
 
 use super::timers;
-use crate::session::{MAX_PARTS, RECORD_SIZE, TlsSession};
+use crate::error::TlsError;
+use crate::session::{RECORD_SIZE, TlsSession};
 
 /// The largest plaintext that is encrypted at once: four records.
 const MAX_BATCH: usize = 4 * RECORD_SIZE;
 
+/// The most messages that become one record.
+const MAX_PARTS: usize = 16;
+
 #[derive(Default)]
 pub(super) struct PlaintextQueue {
+    /// A small message that was written after everything else was encrypted.
+    single: Option<(Bytes, Completion)>,
+    is_single_flushed: bool,
     queue: PendingWriteQueue,
     /// The rest of a message whose beginning was encrypted. Flushed.
     rest: Option<HeldRest>,
     /// The messages of a batch; empty between calls.
     parts: Vec<Bytes>,
-    /// The ciphertext since the last one that was watched.
+    /// The plaintext since the last write that was watched.
     unwatched: usize,
     /// The number of watched writes that are not done.
     in_flight: Rc<Cell<usize>>,
@@ -45,38 +55,100 @@ struct HeldRest {
 }
 
 impl PlaintextQueue {
+    #[inline]
     pub(super) fn push(&mut self, ctx: &Ctx<'_>, bytes: Bytes, done: Completion) {
-        self.queue.push(ctx, bytes, done);
+        if bytes.len() <= RECORD_SIZE && self.single.is_none() && !self.is_waiting() {
+            (self.single, self.is_single_flushed) = (Some((bytes, done)), false);
+        } else {
+            self.queue_single(ctx);
+            self.queue.push(ctx, bytes, done);
+        }
+    }
+
+    /// Moves the single message to the queue.
+    fn queue_single(&mut self, ctx: &Ctx<'_>) {
+        if let Some((bytes, done)) = self.single.take() {
+            self.queue.push(ctx, bytes, done);
+            if self.is_single_flushed {
+                self.queue.flush();
+            }
+        }
     }
 
     /// Marks what waits as flushed.
+    #[inline]
     pub(super) fn flush(&mut self) {
+        self.is_single_flushed = true;
         self.queue.flush();
     }
 
     /// True if something flushed waits.
+    #[inline]
     pub(super) fn has_flushed(&self) -> bool {
-        self.rest.is_some() || self.queue.flushed() > 0
+        self.has_queued() || (self.single.is_some() && self.is_single_flushed)
     }
 
-    /// Encrypts what is flushed while there is room.
-    pub(super) fn pump(&mut self, ctx: &Ctx<'_>, session: &mut TlsSession) {
-        let mut has_written = false;
-        while self.has_flushed() && self.has_room(ctx) {
-            self.write_batch(ctx, session);
-            has_written = true;
+    #[inline]
+    fn has_queued(&self) -> bool {
+        self.queue.flushed() > 0 || self.rest.is_some()
+    }
+
+    /// True if something waits that is not the single message.
+    #[inline]
+    fn is_waiting(&self) -> bool {
+        self.rest.is_some() || !self.queue.is_empty()
+    }
+
+    /// Encrypts what is flushed while there is room. Returns true if something was written.
+    ///
+    /// # Errors
+    /// The session cannot encrypt any more.
+    #[inline]
+    pub(super) fn pump(
+        &mut self,
+        ctx: &Ctx<'_>,
+        session: &mut TlsSession,
+    ) -> Result<bool, rustls::Error> {
+        if self.is_single_flushed && self.single.is_some() {
+            // The message that fills the channel is watched, and so needs the queue.
+            if let Some((bytes, mut done)) =
+                self.single.take_if(|(bytes, _)| leaves_room(ctx, bytes.len()))
+            {
+                if done.begin() {
+                    write_record(ctx, session, &bytes, done)?;
+                }
+                return Ok(true);
+            }
+            self.queue_single(ctx);
         }
-        if has_written {
-            ctx.flush();
-        }
+        self.pump_queue(ctx, session, Self::has_room)
     }
 
     /// Encrypts what is flushed, however much room there is.
-    pub(super) fn pump_all(&mut self, ctx: &Ctx<'_>, session: &mut TlsSession) {
-        while self.has_flushed() {
-            self.write_batch(ctx, session);
+    ///
+    /// # Errors
+    /// The session cannot encrypt any more.
+    pub(super) fn pump_all(
+        &mut self,
+        ctx: &Ctx<'_>,
+        session: &mut TlsSession,
+    ) -> Result<bool, rustls::Error> {
+        self.queue_single(ctx);
+        self.pump_queue(ctx, session, |_, _| true)
+    }
+
+    fn pump_queue(
+        &mut self,
+        ctx: &Ctx<'_>,
+        session: &mut TlsSession,
+        has_room: impl Fn(&Self, &Ctx<'_>) -> bool,
+    ) -> Result<bool, rustls::Error> {
+        let mut has_written = false;
+        while self.has_queued() && has_room(self, ctx) {
+            self.write_batch(ctx, session)?;
+            has_written = true;
         }
-        ctx.flush();
+        Ok(has_written)
     }
 
     fn has_room(&self, ctx: &Ctx<'_>) -> bool {
@@ -98,24 +170,26 @@ impl PlaintextQueue {
         self.queue.bytes() + self.rest.as_ref().map_or(0, |rest| rest.bytes.len())
     }
 
-    fn write_batch(&mut self, ctx: &Ctx<'_>, session: &mut TlsSession) {
+    fn write_batch(
+        &mut self,
+        ctx: &Ctx<'_>,
+        session: &mut TlsSession,
+    ) -> Result<(), rustls::Error> {
         let mut done = self.fill_batch(ctx);
-        let parts = mem::take(&mut self.parts);
-        let len = parts.iter().map(Bytes::len).sum::<usize>();
+        let len = self.parts.iter().map(Bytes::len).sum::<usize>();
         self.unwatched += len;
         // Without a watched write, the pump would not know when there is room for the messages that come next.
-        let fills_channel = self.in_flight.get() == 0 && ctx.bytes_before_unwritable() <= len;
-        if fills_channel || (self.unwatched >= RECORD_SIZE && self.has_flushed()) {
+        let fills_channel = self.in_flight.get() == 0 && !leaves_room(ctx, len);
+        if fills_channel || (self.unwatched >= RECORD_SIZE && self.has_queued()) {
             self.unwatched = 0;
             done = self.watch(ctx, done);
         }
-        let encoded = ctx.write_encoded_with(&mut done, |ciphertext| {
-            session.encrypt(&parts, ciphertext);
-            Ok(())
-        });
-        debug_assert!(encoded.is_ok(), "encryption does not fail");
-        self.parts = parts;
+        let written = match &self.parts[..] {
+            [part] => write_record(ctx, session, part, done),
+            parts => write_record(ctx, session, &parts.concat(), done),
+        };
         self.parts.clear();
+        written
     }
 
     /// Moves the messages of the next batch to `parts`. Returns the completion of the last one.
@@ -136,7 +210,7 @@ impl PlaintextQueue {
             if !done.is_none() {
                 return done;
             }
-            if total >= RECORD_SIZE || self.parts.len() == MAX_PARTS || !self.has_flushed() {
+            if total >= RECORD_SIZE || self.parts.len() == MAX_PARTS || !self.has_queued() {
                 break;
             }
         }
@@ -165,6 +239,7 @@ impl PlaintextQueue {
 
     /// Fails everything that waits.
     pub(super) fn fail_all(&mut self, ctx: &Ctx<'_>, error: &Error) {
+        self.queue_single(ctx);
         if let Some(rest) = self.rest.take() {
             rest.done.fail(error.clone());
         }
@@ -173,10 +248,45 @@ impl PlaintextQueue {
 
     /// Fails everything that waits with the error of the closed channel.
     pub(super) fn fail_closed(&mut self, ctx: &Ctx<'_>) {
+        self.queue_single(ctx);
         if let Some(HeldRest { bytes, done, .. }) = self.rest.take() {
             ctx.write_with(bytes, done);
         }
         self.queue.write_all(ctx);
+    }
+}
+
+/// True if the channel stays writable with the ciphertext of so much plaintext, up to a batch.
+#[inline]
+fn leaves_room(ctx: &Ctx<'_>, plaintext: usize) -> bool {
+    const OVERHEAD: usize = 256;
+    ctx.bytes_before_unwritable() > plaintext + OVERHEAD
+}
+
+/// Encrypts plaintext and writes it. If the channel would refuse the ciphertext, the write fails before it is encrypted:
+/// the peer cannot decrypt what follows a gap.
+fn write_record(
+    ctx: &Ctx<'_>,
+    session: &mut TlsSession,
+    plaintext: &[u8],
+    done: Completion,
+) -> Result<(), rustls::Error> {
+    if let Some(error) = ctx.held_write_error(plaintext.len()) {
+        done.fail(error.into());
+        return Ok(());
+    }
+    match session.encrypt(plaintext) {
+        Ok(ciphertext) => {
+            match done.is_none() {
+                true => ctx.write(ciphertext),
+                false => ctx.write_with(ciphertext, done),
+            }
+            Ok(())
+        }
+        Err(error) => {
+            done.fail(TlsError::Protocol(error.clone()).into());
+            Err(error)
+        }
     }
 }
 

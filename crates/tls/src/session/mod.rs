@@ -1,51 +1,90 @@
 //! One TLS connection as a state machine over bytes: no channel, clock or executor in it.
 //!
 //! ```text
-//!   ciphertext ──► feed ──► plaintext, SessionEvent
-//!   ciphertext ◄── take_ciphertext ◄── encrypt, send_close_notify, and whatever `feed` has to answer
+//!   ciphertext ──► feed ──► Fed: plaintext, and what the handler has to do
+//!   ciphertext ◄── take_output ◄── send_close_notify, and whatever `feed` has to answer
+//!   ciphertext ◄── encrypt ◄── plaintext
 //! ```
 //!
-//! After an error, `take_ciphertext` returns the alert for the peer. rustls keeps at most one record, or one handshake
-//! message of 64 KiB, of what it was fed; plaintext and ciphertext leave in the call that made them.
+//! This is the unbuffered interface of rustls: records are decrypted where they are, in a buffer of the thread, and a
+//! connection at rest has no buffer. A session keeps the beginning of a record, or of a handshake message, at most
+//! [`MAX_UNREAD`] bytes. After an error, `take_output` returns the alert for the peer.
 
-mod record_boundary;
+mod plaintext;
+mod side;
 
-use std::io::{self, IoSlice, Write};
+use std::cell::Cell;
+use std::mem;
 use std::sync::Arc;
 
-use bytes::{Buf, Bytes, BytesMut};
+use bytes::{Buf, Bytes};
 use rustls::pki_types::ServerName;
-use rustls::{
-    AlertDescription, ClientConnection, Connection, InvalidMessage, ServerConfig, ServerConnection,
-};
+use rustls::{AlertDescription, CommonState, InvalidMessage, ServerConfig};
 
-use self::record_boundary::RecordBoundary;
+use self::plaintext::Plaintext;
+use self::side::{Progress, SessionSide};
+use crate::client_hello::reader::ClientHelloReader;
 use crate::config::client::ClientTls;
 use crate::handshake::TlsHandshake;
-
-/// The overhead of a record at most: header, explicit nonce, tag, content type.
-const RECORD_OVERHEAD: usize = 5 + 8 + 16 + 1;
 
 /// The plaintext of a full record.
 pub(crate) const RECORD_SIZE: usize = 16 * 1024;
 
-/// A TLS connection without a transport.
-pub(crate) struct TlsSession {
-    connection: Connection,
-    boundary: RecordBoundary,
-    is_established: bool,
-    has_peer_closed: bool,
-    /// The alert that rustls does not send by itself.
-    alert: Option<AlertDescription>,
+/// The most bytes that a session keeps of what it was fed: a handshake message, as in rustls.
+const MAX_UNREAD: usize = 64 * 1024;
+
+/// The overhead of the first record: header, content type and tag of TLS 1.3. The following ones are measured.
+const FIRST_OVERHEAD: usize = 5 + 1 + 16;
+
+/// The levels of alerts.
+const WARNING: u8 = 1;
+const FATAL: u8 = 2;
+
+thread_local! {
+    /// The buffer in which records are decrypted. Absent during a call of rustls, which may call verifiers of the
+    /// user.
+    static WORK: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// The effect of a peer's record that the handler has to act on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SessionEvent {
-    /// The handshake is over: data may be encrypted.
-    Established,
-    /// The peer has sent close_notify. What follows is not TLS.
+/// The largest buffer that a thread keeps.
+const MAX_KEPT_WORK: usize = 128 * 1024;
+
+/// A TLS connection without a transport.
+pub(crate) struct TlsSession {
+    side: SessionSide,
+    /// The beginning of a record or of a handshake message.
+    unread: Vec<u8>,
+    /// Ciphertext of the session itself that waits to be sent.
+    output: Vec<u8>,
+    /// Reads the name that a client asks for, until it is known: rustls does not tell it without its own buffers.
+    hello: Option<Box<ClientHelloReader>>,
+    server_name: Option<Box<str>>,
+    /// The difference in length between the last small record and its plaintext.
+    overhead: usize,
+    is_established: bool,
+    has_peer_closed: bool,
+    has_failed: bool,
+}
+
+/// The effect of ciphertext on a session, in the order in which the handler has to act.
+#[must_use]
+pub(crate) struct Fed {
+    /// The handshake ended: data may be encrypted.
+    pub(crate) is_now_established: bool,
+    /// The data of the peer.
+    pub(crate) plaintext: Bytes,
+    pub(crate) outcome: FedOutcome,
+}
+
+/// What ended the processing of ciphertext.
+pub(crate) enum FedOutcome {
+    /// There is no whole record left.
+    NeedsInput,
+    /// The peer has sent close_notify. The rest of the ciphertext is not TLS.
     PeerClosed,
+    /// The peer has violated the protocol, or has sent a fatal alert. The rest of the ciphertext begins with the bytes
+    /// that were refused.
+    Failed(rustls::Error),
 }
 
 impl TlsSession {
@@ -55,137 +94,205 @@ impl TlsSession {
             let reason = "early data is not supported: set `max_early_data_size` to 0";
             return Err(rustls::Error::General(reason.into()));
         }
-        ServerConnection::new(config).map(|connection| Self::new(Connection::Server(connection)))
+        let mut session = Self::new(SessionSide::server(config)?);
+        session.hello = Some(Box::default());
+        Ok(session)
     }
 
     pub(crate) fn client(
         config: &ClientTls,
         name: ServerName<'static>,
     ) -> Result<Self, rustls::Error> {
-        let connection = ClientConnection::new(config.config().clone(), name)?;
-        Ok(Self::new(Connection::Client(connection)))
+        let mut session = Self::new(SessionSide::client(config.config().clone(), name)?);
+        session.collect_output();
+        Ok(session)
     }
 
-    fn new(connection: Connection) -> Self {
+    fn new(side: SessionSide) -> Self {
         Self {
-            connection,
-            boundary: RecordBoundary::default(),
+            side,
+            unread: Vec::new(),
+            output: Vec::new(),
+            hello: None,
+            server_name: None,
+            overhead: FIRST_OVERHEAD,
             is_established: false,
             has_peer_closed: false,
-            alert: None,
+            has_failed: false,
         }
     }
 
-    /// Takes ciphertext until something has to be handled before the next record, or until there is no more; appends
-    /// the plaintext. After [`SessionEvent::PeerClosed`] the rest stays where it is.
-    ///
-    /// # Errors
-    /// The peer has violated the protocol, or has sent a fatal alert. Plaintext of earlier records is appended, and
-    /// `ciphertext` begins with the bytes that were refused.
-    pub(crate) fn feed(
-        &mut self,
-        ciphertext: &mut Bytes,
-        plaintext: &mut BytesMut,
-    ) -> Result<Option<SessionEvent>, rustls::Error> {
-        while !ciphertext.is_empty() && !self.has_peer_closed {
-            let len = self.boundary.pass(ciphertext);
-            self.feed_part(&ciphertext[..len], plaintext).inspect_err(|error| {
-                self.add_missing_alert(error);
-            })?;
-            ciphertext.advance(len);
-            if !self.is_established && !self.connection.is_handshaking() {
-                self.is_established = true;
-                return Ok(Some(SessionEvent::Established));
-            }
-            if self.has_peer_closed {
-                return Ok(Some(SessionEvent::PeerClosed));
-            }
+    /// Takes ciphertext up to a close_notify, an error, or its end.
+    pub(crate) fn feed(&mut self, ciphertext: &mut Bytes) -> Fed {
+        if self.hello.is_some() {
+            self.read_hello(ciphertext.clone());
         }
-        Ok(None)
-    }
-
-    /// Feeds a part of one record.
-    fn feed_part(
-        &mut self,
-        mut part: &[u8],
-        plaintext: &mut BytesMut,
-    ) -> Result<(), rustls::Error> {
-        while !part.is_empty() {
-            // Its buffer is full of the fragments of one handshake message.
-            let full = |_: io::Error| InvalidMessage::HandshakePayloadTooLarge;
-            self.connection.read_tls(&mut part).map_err(full)?;
-            let processed = self.connection.process_new_packets();
-            self.collect_plaintext(plaintext);
-            self.has_peer_closed = processed?.peer_has_closed();
-        }
-        Ok(())
-    }
-
-    /// rustls refuses some messages without an alert: handshake messages that are too long, or mixed with others; too
-    /// many warnings. As long as nothing is encrypted, the alert can be added here.
-    fn add_missing_alert(&mut self, error: &rustls::Error) {
-        let is_plain = self.connection.protocol_version().is_none();
-        if is_plain && !self.has_ciphertext() && !matches!(error, rustls::Error::AlertReceived(_)) {
-            self.alert = match error {
-                rustls::Error::InvalidMessage(_) => Some(AlertDescription::DecodeError),
-                _ => Some(AlertDescription::UnexpectedMessage),
+        let kept = self.unread.len();
+        let mut work = match kept {
+            0 => WORK.take(),
+            _ => mem::take(&mut self.unread),
+        };
+        work.extend_from_slice(ciphertext);
+        let mut plaintext = Plaintext::with_capacity(work.len());
+        let mut used = 0;
+        let outcome = self.process(&mut work, &mut used, &mut plaintext);
+        ciphertext.advance(match outcome {
+            FedOutcome::NeedsInput => ciphertext.len(),
+            _ => used.saturating_sub(kept),
+        });
+        if used < work.len() && matches!(outcome, FedOutcome::NeedsInput) {
+            self.unread = match kept {
+                // The buffer of the thread stays with the thread.
+                0 => work[used..].to_vec(),
+                _ => {
+                    work.drain(..used);
+                    mem::take(&mut work)
+                }
             };
         }
-    }
-
-    fn collect_plaintext(&mut self, plaintext: &mut BytesMut) {
-        // Without plaintext, `into_first_chunk` is an error or empty.
-        while let Ok(chunk) = self.connection.reader().into_first_chunk()
-            && !chunk.is_empty()
-        {
-            let len = chunk.len();
-            plaintext.extend_from_slice(chunk);
-            io::BufRead::consume(&mut self.connection.reader(), len);
+        if kept == 0 && work.capacity() <= MAX_KEPT_WORK {
+            work.clear();
+            WORK.set(work);
+        }
+        Fed {
+            is_now_established: self.become_established(),
+            plaintext: plaintext.into_bytes(),
+            outcome: self.check_unread(outcome),
         }
     }
 
-    /// Encrypts `parts`, as one record if they fit into one, and appends the ciphertext.
-    pub(crate) fn encrypt(&mut self, parts: &[Bytes], ciphertext: &mut BytesMut) {
-        debug_assert!(self.is_established, "rustls would buffer the plaintext");
-        let total: usize = parts.iter().map(Bytes::len).sum();
-        ciphertext.reserve(total + (total / RECORD_SIZE + 1) * RECORD_OVERHEAD);
-        let mut slices = [IoSlice::new(&[]); MAX_PARTS];
-        for (slice, part) in slices.iter_mut().zip(parts) {
-            *slice = IoSlice::new(part);
-        }
-        let mut rest = &mut slices[..parts.len().min(MAX_PARTS)];
-        while !rest.is_empty() {
-            // Takes less than everything only if rustls' buffer is full, which the next line empties.
-            let written = self.connection.writer().write_vectored(rest).unwrap_or(0);
-            IoSlice::advance_slices(&mut rest, written);
-            self.take_ciphertext(ciphertext);
-            if written == 0 {
-                break; // Only empty parts are left.
+    fn process(
+        &mut self,
+        work: &mut [u8],
+        used: &mut usize,
+        plaintext: &mut Plaintext,
+    ) -> FedOutcome {
+        loop {
+            match self.side.process(work, used, plaintext, &mut self.output) {
+                Progress::Again | Progress::Read => {}
+                Progress::NeedsInput => return FedOutcome::NeedsInput,
+                Progress::PeerClosed => {
+                    self.has_peer_closed = true;
+                    return FedOutcome::PeerClosed;
+                }
+                Progress::Failed(error) => {
+                    self.side.collect_alert(&error, &mut work[*used..], &mut self.output);
+                    self.fail(&error);
+                    return FedOutcome::Failed(error);
+                }
             }
         }
     }
 
-    /// Appends the ciphertext that waits to be sent.
-    pub(crate) fn take_ciphertext(&mut self, ciphertext: &mut BytesMut) {
-        while self.connection.wants_write() {
-            if self.connection.write_tls(&mut Appender(ciphertext)).is_err() {
-                unreachable!("appending to memory does not fail");
+    /// Returns true once: when the handshake is over.
+    #[inline]
+    fn become_established(&mut self) -> bool {
+        let is_now_established = !self.is_established && !self.state().is_handshaking();
+        self.is_established |= is_now_established;
+        is_now_established
+    }
+
+    /// Limits the bytes that wait for the rest of a handshake message.
+    #[inline]
+    fn check_unread(&mut self, outcome: FedOutcome) -> FedOutcome {
+        if self.unread.len() <= MAX_UNREAD {
+            return outcome;
+        }
+        let error = rustls::Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge);
+        self.fail(&error);
+        FedOutcome::Failed(error)
+    }
+
+    /// Reads the ClientHello beside rustls, which checks it.
+    #[cold]
+    fn read_hello(&mut self, mut ciphertext: Bytes) {
+        let Some(reader) = &mut self.hello else { return };
+        match reader.feed(&mut ciphertext) {
+            Ok(None) => {}
+            Ok(Some(hello)) => {
+                self.server_name = hello.server_name().map(Box::from);
+                self.hello = None;
             }
-        }
-        if let Some(description) = self.alert.take() {
-            // An alert record of TLS 1.2, of two bytes: fatal, and why.
-            ciphertext.extend_from_slice(&[21, 3, 3, 0, 2, 2, description.into()]);
+            Err(_) => self.hello = None,
         }
     }
 
-    /// True if there is ciphertext to send.
-    pub(crate) fn has_ciphertext(&self) -> bool {
-        self.connection.wants_write() || self.alert.is_some()
+    /// Ends the session. rustls refuses some messages without an alert: handshake messages that are too long, or mixed
+    /// with others; too many warnings. As long as nothing is encrypted, the alert can be added here.
+    #[cold]
+    fn fail(&mut self, error: &rustls::Error) {
+        self.has_failed = true;
+        if !self.has_output() && !matches!(error, rustls::Error::AlertReceived(_)) {
+            self.push_plain_alert(
+                FATAL,
+                match error {
+                    rustls::Error::InvalidMessage(_) => AlertDescription::DecodeError,
+                    _ => AlertDescription::UnexpectedMessage,
+                },
+            );
+        }
     }
 
-    /// Tells the peer that no more data follows. Does nothing the second time, and after a fatal alert.
+    /// Encrypts plaintext, as one record if it fits into one. Ciphertext of the session itself comes first.
+    ///
+    /// # Errors
+    /// The keys may not be used for more records, or the session has failed.
+    pub(crate) fn encrypt(&mut self, plaintext: &[u8]) -> Result<Bytes, rustls::Error> {
+        let records = plaintext.len().div_ceil(RECORD_SIZE);
+        let begin = self.output.len();
+        let capacity = plaintext.len() + records * self.overhead;
+        self.side.encrypt(&mut self.unread, plaintext, &mut self.output, capacity)?;
+        if begin == 0 && records == 1 {
+            self.overhead = self.output.len() - plaintext.len();
+        }
+        Ok(self.take_output())
+    }
+
+    /// Takes the ciphertext of the session itself: handshake, alerts, key updates. Empty if there is none.
+    pub(crate) fn take_output(&mut self) -> Bytes {
+        mem::take(&mut self.output).into()
+    }
+
+    /// True if the session has ciphertext of its own to send.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.output.is_empty()
+    }
+
+    /// Takes the ciphertext that was fed and not processed.
+    pub(crate) fn take_unread(&mut self) -> Bytes {
+        self.has_failed = true;
+        mem::take(&mut self.unread).into()
+    }
+
+    /// Tells the peer that no more data follows. Does nothing the second time, after a failure, and in the middle of a
+    /// handshake, where rustls encrypts nothing but the handshake itself.
     pub(crate) fn send_close_notify(&mut self) {
-        self.connection.send_close_notify();
+        if self.has_failed {
+            return;
+        }
+        if self.state().protocol_version().is_none() {
+            self.has_failed = true;
+            self.push_plain_alert(WARNING, AlertDescription::CloseNotify);
+        }
+        while !self.has_failed && !self.side.close(&mut self.unread, &mut self.output) {}
+    }
+
+    /// Appends an alert that is not encrypted, if nothing is encrypted yet.
+    fn push_plain_alert(&mut self, level: u8, description: AlertDescription) {
+        if self.state().protocol_version().is_none() {
+            self.output.extend_from_slice(&[21, 3, 3, 0, 2, level, description.into()]);
+        }
+    }
+
+    fn collect_output(&mut self) {
+        let mut none = Plaintext::default();
+        while let Progress::Again =
+            self.side.process(&mut self.unread, &mut 0, &mut none, &mut self.output)
+        {}
+    }
+
+    fn state(&self) -> &CommonState {
+        self.side.state()
     }
 
     /// True from the end of the handshake.
@@ -200,32 +307,6 @@ impl TlsSession {
 
     /// Returns the outcome of the handshake.
     pub(crate) fn handshake(&self) -> TlsHandshake {
-        TlsHandshake::of(&self.connection)
-    }
-}
-
-/// The largest number of parts that become one record.
-pub(crate) const MAX_PARTS: usize = 16;
-
-/// Appends the records of rustls to a buffer.
-struct Appender<'a>(&'a mut BytesMut);
-
-impl Write for Appender<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        let total = parts.iter().map(|part| part.len()).sum();
-        self.0.reserve(total);
-        for part in parts {
-            self.0.extend_from_slice(part);
-        }
-        Ok(total)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        TlsHandshake::of(self.state(), self.server_name.as_deref())
     }
 }

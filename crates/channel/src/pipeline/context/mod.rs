@@ -20,7 +20,7 @@ use super::event_set::Events;
 use super::handle::Pipeline;
 use super::handler::{Handler, HandlerResult};
 use super::message::Msg;
-use super::slots::slot::SlotState;
+use super::slots::slot::{EventOnReturn, SlotState};
 use super::slots::slot_list::SlotId;
 use crate::address::Address;
 use crate::channel::core::ChannelCore;
@@ -105,6 +105,22 @@ impl<'a> Ctx<'a> {
     #[inline]
     pub fn fire_read_complete(&self) {
         self.send(ReadComplete);
+    }
+
+    /// Passes a message to the `on_read` of the next handler when this call has returned.
+    ///
+    /// For a handler that also handles writes, such as a codec: an answer that is written in that `on_read` reaches
+    /// this handler directly, where an answer to [`fire_read`](Self::fire_read) would be queued until this call
+    /// returns (rule 2 of `docs/PIPELINE.md`). The message should be the last event that the call fires: later ones
+    /// would overtake it. Of several messages, all but the last are passed on at once, in order.
+    pub fn fire_read_on_return(&self, msg: impl Into<Msg>) {
+        self.core.set_on_return(self.at, EventOnReturn::Read(msg.into()));
+    }
+
+    /// Forwards the end of a round of reads when this call has returned: see
+    /// [`fire_read_on_return`](Self::fire_read_on_return).
+    pub fn fire_read_complete_on_return(&self) {
+        self.core.set_on_return(self.at, EventOnReturn::ReadComplete);
     }
 
     /// Fires a user event: a message of any type for the `on_user_event` of the next handler.

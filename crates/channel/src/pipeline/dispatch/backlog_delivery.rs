@@ -7,13 +7,16 @@
 //!                        │ other channels, tasks, timers    ▼
 //!                        └─────────────────────── suspend_delivery ──► far too many: the channel is closed
 //! ```
+//!
+//! An event that a handler itself fires when its call returns (`Ctx::fire_read_on_return`) waits in the same place. If
+//! nothing else does, the handler is put back first: an answer then reaches it by a plain call.
 
 use std::cell::RefMut;
 use std::rc::Rc;
 
 use waterwheel_executor::{Error, UserCode};
 
-use super::event::AnyEvent;
+use super::event::{AnyEvent, Read, ReadComplete};
 use crate::channel::core::ChannelCore;
 use crate::channel::error::ChannelError;
 use crate::channel::panics::catch_user_panic;
@@ -21,7 +24,7 @@ use crate::pipeline::completion::Completion;
 use crate::pipeline::dispatch::HandlerCall;
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
-use crate::pipeline::slots::slot::{Backlog, QueuedEvent, SlotState};
+use crate::pipeline::slots::slot::{Backlog, EventOnReturn, QueuedEvent, SlotState};
 use crate::pipeline::slots::slot_list::{SlotId, SlotList};
 
 /// A slot with more queued writes than this makes its channel unwritable (rule 6). The number of writes is limited
@@ -41,6 +44,49 @@ const MAX_ADDED: usize = 1 << 20;
 const MAX_GROWING: usize = 16 * 1024;
 
 impl ChannelCore {
+    /// Fires the event that waits for the return of the handler. If nothing else was queued, the handler is put back
+    /// first, so that it can be called while that event is handled.
+    #[inline(never)]
+    pub(super) fn fire_on_return(self: &Rc<Self>, at: u32, handler: Box<dyn Handler>) {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let slot = slots.at_mut(at);
+        let Some(event) = slot.take_on_return() else {
+            drop(slots);
+            return self.finish_call(at, handler);
+        };
+        if slot.state != SlotState::Removed && !slot.has_backlog() {
+            slot.end_call(handler);
+            drop(slots);
+            return self.forward_on_return(at, event);
+        }
+        drop(slots);
+        self.forward_on_return(at, event);
+        self.finish_call(at, handler);
+    }
+
+    /// Fires the event that waits for the return of the handler, if there is one, while its handler is out.
+    fn fire_kept_on_return(self: &Rc<Self>, at: u32) {
+        let event = self.pipeline.slots.borrow_mut().at_mut(at).take_on_return();
+        if let Some(event) = event {
+            self.forward_on_return(at, event);
+        }
+    }
+
+    fn forward_on_return(self: &Rc<Self>, at: u32, event: EventOnReturn) {
+        match event {
+            EventOnReturn::Read(msg) => self.send_from(at, Read(msg)),
+            EventOnReturn::ReadComplete => self.send_from(at, ReadComplete),
+        }
+    }
+
+    /// Makes a handler that is running fire an event when its call returns. An event that waits already is fired now.
+    pub(crate) fn set_on_return(self: &Rc<Self>, at: u32, event: EventOnReturn) {
+        let previous = self.pipeline.slots.borrow_mut().at_mut(at).set_on_return(event);
+        if let Some(previous) = previous {
+            self.forward_on_return(at, previous);
+        }
+    }
+
     /// Delivers the events queued while the handler ran. Then puts the handler back or, if it was removed, calls its
     /// `on_removed` and discards it. If the delivery adds too many events, the rest is delivered later.
     #[cold]
@@ -56,6 +102,7 @@ impl ChannelCore {
             while let Some(queued) = self.next_queued(at, max_added) {
                 if queued.is_for_handler && !on_removed_called {
                     call.run(|handler, ctx| queued.event.deliver(handler, ctx));
+                    self.fire_kept_on_return(at);
                 } else {
                     queued.event.forward_from(self, at);
                 }
@@ -75,6 +122,7 @@ impl ChannelCore {
             }
             on_removed_called = true;
             call.run(|handler, ctx| handler.on_removed(ctx));
+            self.fire_kept_on_return(at);
         }
         let handler = call.end();
         let mut slots = self.pipeline.slots.borrow_mut();

@@ -180,7 +180,7 @@ impl ChannelCore {
     }
 
     /// Calls a handler that was taken out of its slot, and puts it back. If events were queued meanwhile, or the
-    /// handler was removed, [`finish_call`](Self::finish_call) does the rest.
+    /// handler was removed, [`fire_on_return`](Self::fire_on_return) does the rest.
     #[inline(always)]
     pub(crate) fn call(
         self: &Rc<Self>,
@@ -197,7 +197,7 @@ impl ChannelCore {
             slot.end_call(handler);
         } else {
             drop(slots);
-            self.finish_call(at, handler);
+            self.fire_on_return(at, handler);
         }
     }
 
@@ -228,8 +228,9 @@ impl ChannelCore {
         if let Some(handler) = handler {
             self.drop_catching_panic(type_name, handler);
         }
-        if let Some(ColdSlotState { backlog, suspended, .. }) = cold.map(|cold| *cold) {
+        if let Some(ColdSlotState { backlog, suspended, on_return, .. }) = cold.map(|cold| *cold) {
             self.drop_catching_panic(type_name, suspended);
+            self.drop_catching_panic("message", on_return);
             self.fail_backlog(backlog);
         }
         if self.pipeline.is_removal_waiting.take() {

@@ -17,6 +17,7 @@ use crate::pipeline::context::timers::SlotTimer;
 use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::event_set::Events;
 use crate::pipeline::handler::Handler;
+use crate::pipeline::message::Msg;
 use crate::pipeline::offload::OffloadLink;
 use crate::pipeline::typed::signature::{Signature, TypeTag};
 
@@ -29,7 +30,7 @@ pub(crate) struct Slot {
     /// The events that stop at this slot; all others skip it.
     pub(super) stops_for: Events,
     pub(crate) state: SlotState,
-    /// True while events are queued at this slot.
+    /// True while events are queued at this slot, or one waits for the return of its handler.
     has_backlog: bool,
     pub(super) info: Option<Box<HandlerInfo>>,
 }
@@ -76,9 +77,17 @@ pub(crate) struct ColdSlotState {
     /// The link to the executor of an offloaded handler.
     pub(crate) offload_link: Option<Arc<OffloadLink>>,
     pub(crate) backlog: Backlog,
+    /// The event that the handler fires when its call returns.
+    pub(crate) on_return: Option<EventOnReturn>,
     /// The handler while the delivery of its backlog is suspended, so that other channels get a turn. The handler
     /// counts as running meanwhile.
     pub(crate) suspended: Option<Box<dyn Handler>>,
+}
+
+/// An event that a handler fires when its call has returned.
+pub(crate) enum EventOnReturn {
+    Read(Msg),
+    ReadComplete,
 }
 
 /// The events that reached a slot while its handler ran.
@@ -189,7 +198,7 @@ impl Slot {
         }
     }
 
-    /// True while events are queued at this slot.
+    /// True while events are queued at this slot, or one waits for the return of its handler.
     #[inline]
     pub(crate) fn has_backlog(&self) -> bool {
         self.has_backlog
@@ -221,6 +230,21 @@ impl Slot {
         let previous = self.handler.replace(handler);
         debug_assert!(previous.is_none(), "the handler was taken out");
         std::mem::forget(previous); // Always `None`: saves the check of its destructor on the way out.
+    }
+
+    /// Keeps an event until the call of the handler returns. Returns the one that was kept before.
+    pub(crate) fn set_on_return(&mut self, event: EventOnReturn) -> Option<EventOnReturn> {
+        let previous = self.info_mut()?.cold_mut().on_return.replace(event);
+        self.has_backlog = true;
+        previous
+    }
+
+    /// Takes the event that waits for the return of the handler.
+    pub(crate) fn take_on_return(&mut self) -> Option<EventOnReturn> {
+        let cold = self.info.as_deref_mut()?.cold.as_deref_mut()?;
+        let event = cold.on_return.take()?;
+        self.has_backlog = !cold.backlog.is_empty();
+        Some(event)
     }
 
     fn backlog(&self) -> Option<&Backlog> {
