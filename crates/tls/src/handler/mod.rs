@@ -265,6 +265,11 @@ impl TlsHandler {
             return self.pass_close_on(ctx, close);
         }
         self.behind_close_notify.push(rest);
+        self.reads.is_wanted = false;
+        if mem::take(&mut self.reads.has_fired) {
+            // Most handlers flush their answers at the end of a round of reads, which must come before the reaction.
+            ctx.fire_read_complete();
+        }
         ctx.pipeline().fire_user_event(PeerEnd(ctx.slot()));
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{Channel, Ctx, Events, Handler, HandlerResult, Msg};
+use waterwheel_channel::{Channel, Ctx, Events, HalfClosed, Handler, HandlerResult, Msg};
 use waterwheel_tls::{OnCloseNotify, StopTls, TlsError, TlsOptions, TlsPeerClosed};
 
 use crate::support::{Link, deliver};
@@ -109,22 +109,41 @@ fn t02_a_peer_that_does_not_read_delays_a_close_by_the_limit_at_most() {
     write.join().unwrap_err();
 }
 
-/// Answers every message in the call that reads it.
-struct Answer;
+/// Answers every message in the call that reads it, and ends its output when the peer has.
+struct Answer {
+    /// Flushes at once; or, as most servers, at the end of a round of reads.
+    at_once: bool,
+}
+
+impl Answer {
+    fn answer(&self, ctx: &Ctx<'_>, text: &'static [u8]) {
+        ctx.write(Bytes::from_static(text));
+        if self.at_once {
+            ctx.flush();
+        }
+    }
+}
 
 impl Handler for Answer {
     fn interest(&self) -> Events {
-        Events::READ | Events::USER_EVENT
+        Events::READ | Events::READ_COMPLETE | Events::USER_EVENT
     }
 
     fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
-        ctx.write_and_flush(Bytes::from_static(b"answer"));
+        self.answer(ctx, b"answer");
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        ctx.flush();
         Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.is::<TlsPeerClosed>() {
-            ctx.write_and_flush(Bytes::from_static(b", farewell"));
+            self.answer(ctx, b", farewell");
+        } else if event.get() == Some(&HalfClosed::Input) {
+            ctx.shutdown_output();
         }
         ctx.fire_user_event(event);
         Ok(())
@@ -134,15 +153,19 @@ impl Handler for Answer {
 /// The answers are queued at the TLS handler, which runs, when it comes to the close_notify.
 #[test]
 fn t02_data_that_comes_with_close_notify_is_answered_in_tls() {
-    for (action, is_open) in [
-        (OnCloseNotify::Close, false),
-        (OnCloseNotify::HalfClose, true),
-        (OnCloseNotify::StopTls, true),
+    for (action, at_once, is_open) in [
+        (OnCloseNotify::Close, true, false),
+        (OnCloseNotify::Close, false, false),
+        (OnCloseNotify::HalfClose, true, false),
+        (OnCloseNotify::HalfClose, false, false),
+        (OnCloseNotify::StopTls, true, true),
+        (OnCloseNotify::StopTls, false, true),
     ] {
         let options = TlsOptions::builder().on_close_notify(action).build().unwrap();
         let mut link = Link::established(options);
+        let answer = Answer { at_once };
         let added =
-            link.server.channel.with_pipeline(|pipeline| pipeline.add_last("answer", Answer));
+            link.server.channel.with_pipeline(|pipeline| pipeline.add_last("answer", answer));
         added.unwrap().unwrap();
         drop(link.client.channel.write(Bytes::from_static(b"question")));
         link.client.channel.fire_user_event(StopTls);
@@ -152,7 +175,7 @@ fn t02_data_that_comes_with_close_notify_is_answered_in_tls() {
         let answers = link.server.sent();
         assert!(!answers.windows(6).any(|bytes| bytes == b"answer"), "{action:?}: in the clear");
         deliver(&mut link.client.channel, &answers, usize::MAX);
-        assert_eq!(link.client.received(), b"answer, farewell", "{action:?}");
+        assert_eq!(link.client.received(), b"answer, farewell", "{action:?}, {at_once}");
         assert_eq!(link.server.channel.channel().is_open(), is_open, "{action:?}");
         assert!(link.server.channel.read_error().is_none(), "{action:?}");
     }
