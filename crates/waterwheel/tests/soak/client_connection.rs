@@ -1,5 +1,6 @@
 //! A client's connection, and the events of its channel.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use waterwheel::channel::{
     AddressSpec, Bootstrap, Channel, ChannelOptions, Ctx, HalfClosed, Handler, HandlerResult, Msg,
 };
 use waterwheel::executor::{Error, PromiseFuture};
+
+use crate::tls_traffic::TlsConfigs;
 
 /// Limit of every wait: far longer than a busy machine needs.
 pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(30);
@@ -42,16 +45,20 @@ pub(crate) enum ConnectionEnd {
 }
 
 impl ClientConnection {
-    /// Connects with this bootstrap, whose options and initialiser are set here.
+    /// Connects with this bootstrap, whose options and initialiser are set here, and begins TLS if asked to.
     pub(crate) fn connect(
         clients: Bootstrap,
         to: AddressSpec,
         options: ChannelOptions,
+        tls: Option<Arc<TlsConfigs>>,
     ) -> Result<Self, Error> {
         let (sender, events) = channel();
         let reads_manually = !options.auto_read;
         let options = ChannelOptions { allow_half_closure: true, ..options };
         let clients = clients.options(options).initialiser(move |edit| {
+            if let Some(tls) = &tls {
+                edit.add_last("tls", tls.client_handler())?;
+            }
             Ok(edit.add_last("tap", EventTap(sender.clone())).map(drop)?)
         });
         Ok(Self { channel: get(clients.connect(to))?, events, reads_manually })

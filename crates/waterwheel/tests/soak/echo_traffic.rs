@@ -37,6 +37,15 @@ impl<'w> EchoExchange<'w> {
     /// Connects to a random service. Returns `None` if the connect failed because of an injected fault.
     fn begin(setup: &'w SoakSetup, rng: &mut SeededRng, options: ChannelOptions) -> Option<Self> {
         let service = any_service(rng);
+        Self::begin_with(setup, service, rng, options)
+    }
+
+    fn begin_with(
+        setup: &'w SoakSetup,
+        service: Service,
+        rng: &mut SeededRng,
+        options: ChannelOptions,
+    ) -> Option<Self> {
         let connection = setup.connect(service, rng, options)?;
         let (sent, received) = (BytesMut::new(), Vec::new());
         Some(Self { setup, service, connection, sent, received, end: ConnectionEnd::Open })
@@ -204,5 +213,22 @@ pub(crate) fn cancel_writes(setup: &SoakSetup, rng: &mut SeededRng) {
         }
     }
     exchange.connection.channel.flush();
+    exchange.finish();
+}
+
+/// Sends pieces of random sizes over TLS, some of them larger than a record, and waits for the echo now and then.
+pub(crate) fn echo_over_tls(setup: &SoakSetup, rng: &mut SeededRng) {
+    let options = ChannelOptions { auto_read: rng.below(4) > 0, ..ChannelOptions::default() };
+    let exchange = EchoExchange::begin_with(setup, Service::Tls, rng, options);
+    let Some(mut exchange) = exchange else { return };
+    let len = rng.below(300_000);
+    let data = checked_data(rng, len);
+    let largest = [100, 4_000, 50_000][rng.below(3)];
+    for piece in rng.cut(data, largest) {
+        exchange.send(piece);
+        if rng.below(16) == 0 {
+            exchange.receive_all();
+        }
+    }
     exchange.finish();
 }

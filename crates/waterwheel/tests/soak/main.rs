@@ -42,6 +42,7 @@ mod run_deadline;
 mod scenario_runner;
 mod services;
 mod soak_setup;
+mod tls_traffic;
 
 use std::time::Duration;
 

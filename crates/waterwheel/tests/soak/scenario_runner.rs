@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::random::SeededRng;
 use crate::soak_setup::SoakSetup;
-use crate::{back_pressure, broken_connections, echo_traffic, faults, mixed_traffic};
+use crate::{back_pressure, broken_connections, echo_traffic, faults, mixed_traffic, tls_traffic};
 
 type Scenario = (&'static str, fn(&SoakSetup, &mut SeededRng));
 
@@ -32,6 +32,10 @@ const TRAFFIC: &[Scenario] = &[
     ("get a file", mixed_traffic::get_a_file),
     ("ask by datagrams", mixed_traffic::ask_by_datagrams),
     ("run tasks", mixed_traffic::run_tasks),
+    ("echo over tls", echo_traffic::echo_over_tls),
+    ("garbage for tls", tls_traffic::garbage),
+    ("leave in the handshake", tls_traffic::leave_in_the_handshake),
+    ("truncate tls", tls_traffic::truncate),
 ];
 
 /// Scenarios that one thread runs one after the other: two of them at the same time would disturb each other's counts.

@@ -25,6 +25,7 @@ use crate::handlers::{
     ReversingResponder, SlowSink,
 };
 use crate::reports::ReportCounts;
+use crate::tls_traffic::{TlsConfigs, serve_tls};
 
 /// Hard cap on the pending bytes of an echo server's channel. The channel stops reading at the high-water mark of
 /// 32 KiB; a round of four reads of 4 KiB adds at most 16 KiB.
@@ -44,12 +45,14 @@ pub(crate) struct GroupSetup {
     pub(crate) reports: Arc<ReportCounts>,
     pub(crate) watchdog: Watchdog,
     pub(crate) byte_counts: Arc<ByteCounts>,
+    pub(crate) tls: Arc<TlsConfigs>,
 }
 
 impl GroupSetup {
     pub(crate) fn new() -> Self {
         let watchdog = Watchdog::builder().limit(WATCHDOG_LIMIT).build().expect("a valid limit");
-        Self { reports: Arc::default(), watchdog, byte_counts: Arc::default() }
+        let tls = Arc::new(TlsConfigs::new());
+        Self { reports: Arc::default(), watchdog, byte_counts: Arc::default(), tls }
     }
 
     /// Builds a group, and waits until its loops run.
@@ -81,7 +84,7 @@ impl GroupSetup {
     }
 }
 
-fn echo_options() -> ChannelOptions {
+pub(crate) fn echo_options() -> ChannelOptions {
     let marks = WaterMarks::new(CAP / 4, CAP / 2).and_then(|marks| marks.with_hard_cap(CAP));
     ChannelOptions {
         water_marks: marks.expect("valid water marks"),
@@ -108,6 +111,7 @@ pub(crate) struct Services {
     pub(crate) per_channel: Address,
     pub(crate) faulted: Address,
     pub(crate) offloaded: Address,
+    pub(crate) tls: Address,
     pub(crate) files: Address,
     pub(crate) sink: Address,
     pub(crate) flood: Address,
@@ -162,6 +166,7 @@ impl Services {
             )?;
             Ok(())
         });
+        let tls = address(serve_tls(common, tcp(&poll).boss(&epoll)).bind("127.0.0.1:0"));
         let file = Arc::new(file);
         let by_peer = tcp(&poll).child_key(|accepted| match accepted.peer_address() {
             Some(Address::Ip(peer)) => peer.port(),
@@ -211,6 +216,7 @@ impl Services {
             per_channel,
             faulted,
             offloaded,
+            tls,
             files,
             sink,
             flood,
@@ -218,7 +224,7 @@ impl Services {
             held,
             datagrams,
             flood_closed: Mutex::new(flood_closed),
-            channels: 12,
+            channels: 13,
         }
     }
 

@@ -13,7 +13,7 @@ use waterwheel::channel::local::Local;
 use waterwheel::channel::{
     Address, AddressSpec, Bootstrap, ChannelOptions, EventLoop, EventLoopGroup,
 };
-use waterwheel::executor::SharedFuture;
+use waterwheel::executor::{Error, SharedFuture};
 use waterwheel::net::{Epoll, Poll, Tcp, Unix};
 
 use crate::client_connection::{ClientConnection, WAIT_LIMIT};
@@ -57,10 +57,12 @@ pub(crate) enum Service {
     Faulted,
     /// TCP, answered by an offloaded handler.
     Offloaded,
+    /// TLS over TCP.
+    Tls,
 }
 
 impl Service {
-    pub(crate) const ALL: [Service; 7] = [
+    pub(crate) const ALL: [Service; 8] = [
         Service::Drained,
         Service::Boss,
         Service::Unix,
@@ -68,10 +70,11 @@ impl Service {
         Service::PerChannel,
         Service::Faulted,
         Service::Offloaded,
+        Service::Tls,
     ];
 
-    pub(crate) const TCP: [Service; 4] =
-        [Service::Drained, Service::Boss, Service::PerChannel, Service::Faulted];
+    pub(crate) const TCP: [Service; 5] =
+        [Service::Drained, Service::Boss, Service::PerChannel, Service::Faulted, Service::Tls];
 
     /// True if the server may end a connection early: its loops are drained, or there may be no descriptor for its loop.
     pub(crate) fn may_end_early(self) -> bool {
@@ -124,6 +127,7 @@ impl SoakSetup {
             Service::PerChannel => &services.per_channel,
             Service::Faulted => &services.faulted,
             Service::Offloaded => &services.offloaded,
+            Service::Tls => &services.tls,
         }
         .clone()
     }
@@ -146,8 +150,10 @@ impl SoakSetup {
         rng: &mut SeededRng,
         options: ChannelOptions,
     ) -> Option<ClientConnection> {
-        let clients = self.bootstrap(service, rng);
-        self.connect_by(clients, self.address(service), options)
+        let (clients, to) = (self.bootstrap(service, rng), self.address(service));
+        let tls = (service == Service::Tls).then(|| self.common.tls.clone());
+        let spec = AddressSpec::from(to.clone());
+        self.expect_faults(&to, ClientConnection::connect(clients, spec, options, tls))
     }
 
     pub(crate) fn connect_by(
@@ -156,12 +162,21 @@ impl SoakSetup {
         to: Address,
         options: ChannelOptions,
     ) -> Option<ClientConnection> {
-        match ClientConnection::connect(clients, AddressSpec::from(to.clone()), options) {
+        let spec = AddressSpec::from(to.clone());
+        self.expect_faults(&to, ClientConnection::connect(clients, spec, options, None))
+    }
+
+    fn expect_faults(
+        &self,
+        to: &Address,
+        connected: Result<ClientConnection, Error>,
+    ) -> Option<ClientConnection> {
+        match connected {
             Ok(connection) => Some(connection),
             Err(error) => {
                 let text = error.to_string();
                 // A listener that closes resets the connections that it has not accepted yet.
-                let was_drained = to == self.drained_address && text.contains("reset");
+                let was_drained = *to == self.drained_address && text.contains("reset");
                 let is_expected = text.contains("Too many open files") || was_drained;
                 assert!(is_expected, "no connection to {to}: {text}");
                 None
