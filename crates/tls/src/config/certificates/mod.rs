@@ -113,10 +113,13 @@ impl ServerCertificates {
     /// # Errors
     /// [`TlsConfigError`] names the file and the reason. The certificates are those from before.
     pub fn reload(&self) -> Result<(), TlsConfigError> {
-        let _reloading = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let reloading = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
         let sources = self.current().sources;
         let set = Arc::new(sources.load()?);
-        self.exchange(CertificateState { set, sources });
+        let old = self.exchange(CertificateState { set, sources });
+        // Keys of the program's own are freed without a lock.
+        drop(reloading);
+        drop(old);
         Ok(())
     }
 
@@ -124,8 +127,10 @@ impl ServerCertificates {
     /// stay different: what is replaced in `other` afterwards has no effect here.
     pub fn replace(&self, other: &ServerCertificates) {
         let new = other.current();
-        let _reloading = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
-        self.exchange(new);
+        let reloading = self.0.reloading.lock().unwrap_or_else(PoisonError::into_inner);
+        let old = self.exchange(new);
+        drop(reloading);
+        drop(old);
     }
 
     /// Returns the names and wildcards that have a certificate, in lower case and sorted.
@@ -137,12 +142,11 @@ impl ServerCertificates {
         self.0.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn exchange(&self, new: CertificateState) {
-        let old = {
-            let mut current = self.0.current.write().unwrap_or_else(PoisonError::into_inner);
-            mem::replace(&mut *current, new)
-        };
-        drop(old);
+    /// Returns the state from before.
+    #[must_use]
+    fn exchange(&self, new: CertificateState) -> CertificateState {
+        let mut current = self.0.current.write().unwrap_or_else(PoisonError::into_inner);
+        mem::replace(&mut *current, new)
     }
 }
 
