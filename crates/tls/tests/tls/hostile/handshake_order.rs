@@ -25,7 +25,7 @@ fn send_flight(attack: &mut Attack, after: &[u8]) -> Option<AlertDescription> {
 }
 
 #[test]
-fn t08_two_change_cipher_specs_are_ignored_in_a_tls_1_3_handshake_and_more_are_refused() {
+fn t08_a_flood_of_change_cipher_specs_in_a_tls_1_3_handshake_is_refused() {
     // Behind the first flight of the peer; middleboxes wanted one there.
     for victim in [Victim::Server, Victim::Client] {
         let ccs = record(CHANGE_CIPHER_SPEC, &[1]);
