@@ -9,7 +9,7 @@ use crate::support::peer_program::PeerProgram;
 #[test]
 fn t07_openssl_s_client_resumes_its_session_on_another_loop() {
     let authority = Authority::new("s_client_resumes");
-    let server = Server::start(authority.server().serve().build().unwrap(), Service::Echo);
+    let server = Server::on_two_loops(authority.server().serve().build().unwrap(), Service::Echo);
     let session = authority.file("session.pem");
     for version in VERSIONS {
         for number in 0..4 {

@@ -226,8 +226,23 @@ impl Server {
         Self::with_options(config, service, TlsOptions::default())
     }
 
+    /// Starts a server on one loop: the events of successive connections come in order.
     pub(crate) fn with_options(config: ServerTls, service: Service, options: TlsOptions) -> Self {
+        Self::on_loops(one_loop(), config, service, options)
+    }
+
+    /// Starts a server whose connections take turns on two loops.
+    pub(crate) fn on_two_loops(config: ServerTls, service: Service) -> Self {
         let group = EventLoopGroup::builder(Auto).threads(2).build().unwrap();
+        Self::on_loops(group, config, service, TlsOptions::default())
+    }
+
+    fn on_loops(
+        group: EventLoopGroup,
+        config: ServerTls,
+        service: Service,
+        options: TlsOptions,
+    ) -> Self {
         let (sender, receiver) = channel();
         let server = ServerBootstrap::new(&group, Tcp)
             .child_options(ChannelOptions {
