@@ -14,7 +14,8 @@ pub struct TlsHandshake {
     pub cipher_suite: Option<CipherSuite>,
     /// The application protocol that was chosen (ALPN); `None` if none was.
     pub alpn: Option<Vec<u8>>,
-    /// The name that the client has asked for (SNI), on the server's side; `None` if it gave none.
+    /// The name that the client has asked for (SNI), on the server's side; `None` if it gave none, or in a ClientHello of
+    /// more than 16 KiB.
     pub server_name: Option<String>,
     /// The certificates of the peer, its own first; empty if it presented none.
     pub peer_certificates: Vec<CertificateDer<'static>>,

@@ -182,9 +182,11 @@ impl TlsHandler {
     }
 
     /// Sends what the session has to say by itself.
+    #[inline]
     fn send_output(&mut self, ctx: &Ctx<'_>) {
         if let Some(session) = self.session.as_mut().filter(|session| session.has_output()) {
-            ctx.write_and_flush(session.take_output());
+            let output = session.take_output();
+            write_output(ctx, output);
         }
     }
 
@@ -449,6 +451,19 @@ impl TlsHandler {
         self.choice = None;
         close.pass_on(ctx);
     }
+}
+
+/// Writes ciphertext of a session itself. If it is refused, because other writes have reached the hard cap, the channel is
+/// closed: neither a handshake nor a stream of records goes on after a gap.
+#[cold]
+fn write_output(ctx: &Ctx<'_>, output: Bytes) {
+    let local = ctx.to_local();
+    ctx.write_and_flush_then(output, move |result| {
+        if let Some(error) = result.err().filter(|error| !error.is_closed()) {
+            // If the handler is gone, the channel is, or will be closed by whoever removed it.
+            let _gone = local.run(|ctx| ctx.abort(error));
+        }
+    });
 }
 
 impl fmt::Debug for TlsHandler {

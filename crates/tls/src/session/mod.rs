@@ -22,7 +22,7 @@ use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, CommonState, InvalidMessage, ServerConfig};
 
 use self::plaintext::Plaintext;
-use self::side::{Progress, SessionSide};
+use self::side::{SessionSide, SideProgress};
 use crate::client_hello::reader::ClientHelloReader;
 use crate::config::client::ClientTls;
 use crate::handshake::TlsHandshake;
@@ -32,6 +32,10 @@ pub(crate) const RECORD_SIZE: usize = 16 * 1024;
 
 /// The most bytes that a session keeps of what it was fed: a handshake message, as in rustls.
 const MAX_UNREAD: usize = 64 * 1024;
+
+/// The longest ClientHello of which the name is told. The usual ones have less than 4 KiB; the limit keeps a session from
+/// holding the bytes of a longer one twice.
+const MAX_NAMED_HELLO: usize = 16 * 1024;
 
 /// The overhead of the first record: header, content type and tag of TLS 1.3. The following ones are measured.
 const FIRST_OVERHEAD: usize = 5 + 1 + 16;
@@ -76,7 +80,7 @@ pub(crate) struct Fed {
     pub(crate) outcome: FedOutcome,
 }
 
-/// What ended the processing of ciphertext.
+/// The reason why the processing of ciphertext ended.
 pub(crate) enum FedOutcome {
     /// There is no whole record left.
     NeedsInput,
@@ -95,7 +99,7 @@ impl TlsSession {
             return Err(rustls::Error::General(reason.into()));
         }
         let mut session = Self::new(SessionSide::server(config)?);
-        session.hello = Some(Box::default());
+        session.hello = Some(Box::new(ClientHelloReader::with_limit(MAX_NAMED_HELLO)));
         Ok(session)
     }
 
@@ -169,13 +173,13 @@ impl TlsSession {
     ) -> FedOutcome {
         loop {
             match self.side.process(work, used, plaintext, &mut self.output) {
-                Progress::Again | Progress::Read => {}
-                Progress::NeedsInput => return FedOutcome::NeedsInput,
-                Progress::PeerClosed => {
+                SideProgress::Again | SideProgress::Read => {}
+                SideProgress::NeedsInput => return FedOutcome::NeedsInput,
+                SideProgress::PeerClosed => {
                     self.has_peer_closed = true;
                     return FedOutcome::PeerClosed;
                 }
-                Progress::Failed(error) => {
+                SideProgress::Failed(error) => {
                     self.side.collect_alert(&error, &mut work[*used..], &mut self.output);
                     self.fail(&error);
                     return FedOutcome::Failed(error);
@@ -286,7 +290,7 @@ impl TlsSession {
 
     fn collect_output(&mut self) {
         let mut none = Plaintext::default();
-        while let Progress::Again =
+        while let SideProgress::Again =
             self.side.process(&mut self.unread, &mut 0, &mut none, &mut self.output)
         {}
     }

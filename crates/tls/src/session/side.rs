@@ -24,7 +24,7 @@ pub(super) enum SessionSide {
 }
 
 /// The result of a step of the connection.
-pub(super) enum Progress {
+pub(super) enum SideProgress {
     /// Something was done, and there may be more to do.
     Again,
     /// Nothing is left to do before there is more input.
@@ -64,7 +64,7 @@ impl SessionSide {
         used: &mut usize,
         plaintext: &mut Plaintext,
         output: &mut Vec<u8>,
-    ) -> Progress {
+    ) -> SideProgress {
         let rest = &mut input[*used..];
         let (discard, progress) = match self {
             Self::Server(server) => step(server.process_tls_records(rest), plaintext, output),
@@ -72,8 +72,8 @@ impl SessionSide {
         };
         *used += discard;
         match progress {
-            Progress::Read if *used == input.len() => Progress::NeedsInput,
-            Progress::Read => Progress::Again,
+            SideProgress::Read if *used == input.len() => SideProgress::NeedsInput,
+            SideProgress::Read => SideProgress::Again,
             progress => progress,
         }
     }
@@ -101,7 +101,7 @@ impl SessionSide {
             let begin = output.len();
             let progress = self.process(input, &mut 0, &mut none, output);
             let may_be_alert = matches!(output.get(begin), Some(&(ALERT | ENCRYPTED)));
-            if may_be_alert || !matches!(progress, Progress::Again) {
+            if may_be_alert || !matches!(progress, SideProgress::Again) {
                 return;
             }
         }
@@ -147,38 +147,38 @@ fn step<Data>(
     status: UnbufferedStatus<'_, '_, Data>,
     plaintext: &mut Plaintext,
     output: &mut Vec<u8>,
-) -> (usize, Progress) {
+) -> (usize, SideProgress) {
     let mut discard = status.discard;
     let progress = match status.state {
         Ok(ConnectionState::ReadTraffic(mut records)) => {
-            let mut progress = Progress::Read;
+            let mut progress = SideProgress::Read;
             while let Some(record) = records.next_record() {
                 match record {
                     Ok(record) => {
                         discard += record.discard;
                         plaintext.push(record.payload);
                     }
-                    Err(error) => progress = Progress::Failed(error),
+                    Err(error) => progress = SideProgress::Failed(error),
                 }
             }
             progress
         }
         Ok(ConnectionState::EncodeTlsData(data)) => {
             encode(data, output);
-            Progress::Again
+            SideProgress::Again
         }
         Ok(ConnectionState::TransmitTlsData(data)) => {
             data.done();
-            Progress::Again
+            SideProgress::Again
         }
-        Ok(ConnectionState::PeerClosed) => Progress::PeerClosed,
+        Ok(ConnectionState::PeerClosed) => SideProgress::PeerClosed,
         Ok(
             ConnectionState::BlockedHandshake
             | ConnectionState::WriteTraffic(_)
             | ConnectionState::Closed,
-        ) => Progress::NeedsInput,
-        Ok(other) => Progress::Failed(unexpected(&other)),
-        Err(error) => Progress::Failed(error),
+        ) => SideProgress::NeedsInput,
+        Ok(other) => SideProgress::Failed(unexpected(&other)),
+        Err(error) => SideProgress::Failed(error),
     };
     (discard, progress)
 }

@@ -1,4 +1,4 @@
-//! What a peer can send before there are keys: another protocol, records and handshake messages of wrong lengths, types
+//! Attacks before there are keys: another protocol, records and handshake messages of wrong lengths, types
 //! and order, alerts.
 
 use waterwheel_tls::TlsError;

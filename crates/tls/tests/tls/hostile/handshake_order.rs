@@ -1,4 +1,4 @@
-//! What a peer can do in the middle of a handshake, and the tickets of a server.
+//! Attacks in the middle of a handshake, and the tickets of a server.
 
 use waterwheel_tls::TlsError;
 use waterwheel_tls::rustls::{AlertDescription, Error, InvalidMessage};

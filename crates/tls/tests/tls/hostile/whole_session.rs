@@ -10,7 +10,7 @@ use waterwheel_tls::{TlsError, TlsHandler, TlsOptions};
 use super::attacker::{TLS_1_2, TLS_1_3};
 use crate::support::{Configs, End, Link, deliver};
 
-/// What happens to the bytes of one direction.
+/// The damage to the bytes of one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     /// The stream ends before this byte.
@@ -232,7 +232,7 @@ fn assert_flip_fails(configs: &Configs, side: Side, at: usize, bit: u8) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The same for sessions that resume an earlier one.
+    /// Tests damage in sessions that resume an earlier one.
     #[test]
     fn t08_a_bit_turned_in_a_resumed_session_ends_it_with_an_error(
         to_server in any::<bool>(),

@@ -1,4 +1,4 @@
-//! What a peer that has the keys can send after the handshake, and what another can put between its records.
+//! Attacks of a peer that has the keys after the handshake, and of another that inserts bytes between its records.
 
 use bytes::Bytes;
 use waterwheel_tls::TlsError;
