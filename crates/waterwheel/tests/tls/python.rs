@@ -15,7 +15,7 @@ const PYTHON: &str = "/usr/bin/python3";
 
 /// The beginning of every client: connects with `session`, verifying chain and name.
 const CONNECT: &str = r#"
-import socket, ssl, sys, threading
+import select, socket, ssl, sys
 port, version, root, name = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4]
 context = ssl.create_default_context(cafile=root)
 assert context.check_hostname and context.verify_mode == ssl.CERT_REQUIRED
@@ -24,12 +24,23 @@ context.set_alpn_protocols(["other", "echo"])
 def connect(session=None, name=name):
     plain = socket.create_connection(("127.0.0.1", port), timeout=60)
     return context.wrap_socket(plain, server_hostname=name, session=session)
-def read_all(stream, size):
-    got = bytearray()
-    while len(got) < size:
-        piece = stream.recv(65536)
-        assert piece, len(got)
-        got += piece
+def exchange(stream, data):
+    # On one thread: two must not use a connection of openssl at the same time.
+    stream.setblocking(False)
+    sent, got = 0, bytearray()
+    while len(got) < len(data):
+        try:
+            if sent < len(data):
+                sent += stream.send(data[sent:sent + 16384])
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        try:
+            piece = stream.recv(65536)
+            assert piece, ("the server has closed", sent, len(got))
+            got += piece
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            select.select([stream], [stream] if sent < len(data) else [], [], 60)
+    stream.settimeout(60)
     return bytes(got)
 "#;
 
@@ -57,10 +68,7 @@ data = os.urandom(1 << 20)
 session = None
 for number in range(3):
     with connect(session) as stream:
-        writer = threading.Thread(target=stream.sendall, args=(data,))
-        writer.start()
-        assert read_all(stream, len(data)) == data
-        writer.join()
+        assert exchange(stream, data) == data
         print(stream.version(), stream.selected_alpn_protocol(), stream.session_reused)
         session = stream.session
         plain = stream.unwrap()
