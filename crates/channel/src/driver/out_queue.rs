@@ -175,7 +175,8 @@ impl OutQueue {
     /// True if there is exactly one chunk, and it is flushed.
     #[inline]
     pub(crate) fn is_single_flushed_chunk(&self) -> bool {
-        self.flushed_chunks == 1 && self.unflushed_bytes == 0 && self.rest.is_none()
+        // No chunk is empty: without unflushed bytes there is no other one.
+        self.flushed_chunks == 1 && self.unflushed_bytes == 0
     }
 
     /// Removes and returns the only chunk, because it was written.

@@ -12,7 +12,7 @@ use std::mem;
 
 use bytes::Bytes;
 use rustls::pki_types::ServerName;
-use waterwheel_channel::{Completion, Ctx, Message, PendingWriteQueue, SlotId};
+use waterwheel_channel::{ChannelError, Completion, Ctx, Message, PendingWriteQueue, SlotId};
 use waterwheel_executor::{Error, Promise};
 
 use self::choice::ConfigChoice;
@@ -453,17 +453,16 @@ impl TlsHandler {
     }
 }
 
-/// Writes ciphertext of a session itself. If it is refused, because other writes have reached the hard cap, the channel is
-/// closed: neither a handshake nor a stream of records goes on after a gap.
+/// Writes ciphertext of a session itself. If it would be refused, because other writes have reached the hard cap, the
+/// channel is closed: neither a handshake nor a stream of records goes on after a gap. Checked beforehand, because a
+/// completion would take the channel's writes off their fast path for good.
 #[cold]
 fn write_output(ctx: &Ctx<'_>, output: Bytes) {
-    let local = ctx.to_local();
-    ctx.write_and_flush_then(output, move |result| {
-        if let Some(error) = result.err().filter(|error| !error.is_closed()) {
-            // If the handler is gone, the channel is, or will be closed by whoever removed it.
-            let _gone = local.run(|ctx| ctx.abort(error));
-        }
-    });
+    match ctx.held_write_error(output.len()) {
+        Some(error @ ChannelError::BufferFull { .. }) => ctx.abort(error.into()),
+        // A closed channel takes nothing, and says so itself.
+        _ => ctx.write_and_flush(output),
+    }
 }
 
 impl fmt::Debug for TlsHandler {
