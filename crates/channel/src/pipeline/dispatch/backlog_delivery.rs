@@ -60,8 +60,10 @@ impl ChannelCore {
             return self.forward_on_return(at, event);
         }
         drop(slots);
+        // Until the call is finished, a panic puts the handler back.
+        let call = HandlerCall::begin(self, at, handler);
         self.forward_on_return(at, event);
-        self.finish_call(at, handler);
+        self.finish_call(at, call.end());
     }
 
     /// Fires the event that waits for the return of the handler, if there is one, while its handler is out.

@@ -178,3 +178,44 @@ fn c05_rule_11_an_event_on_return_of_a_call_that_panics_is_dropped() {
     assert!(!log.iter().any(|line| line.starts_with("app on_read")), "{log:?}");
     assert!(!fixture.channel().is_open());
 }
+
+/// The handler is out of its slot while its event is fired: others wait behind it there.
+#[test]
+fn c05_rule_11_a_panic_in_an_event_on_return_before_queued_events_discards_both_handlers() {
+    for removes in [false, true] {
+        let mut fixture = started_fixture(|edit, log| {
+            let told = log.clone();
+            let flag = DropFlag(log.clone());
+            edit.add_last(
+                "first",
+                log.recorder().reading(move |ctx, msg| {
+                    let _kept = &flag;
+                    ctx.fire_read_on_return(msg);
+                    match removes {
+                        true => drop(ctx.pipeline().remove(ctx.slot())?),
+                        false => ctx.pipeline().fire_user_event(text("queued")),
+                    }
+                    told.push("first returns");
+                    Ok(())
+                }),
+            )?;
+            edit.add_last("app", log.recorder().reading(|_, _| panic!("on purpose")))?;
+            Ok(())
+        });
+        fixture.write_inbound(text("1"));
+        fixture.run();
+        assert!(!fixture.channel().is_open());
+        let log = fixture.log.take();
+        assert!(log.iter().any(|line| line == "first dropped outside of the unwinding"), "{log:?}");
+    }
+}
+
+/// Logs its destructor.
+struct DropFlag(Log);
+
+impl Drop for DropFlag {
+    fn drop(&mut self) {
+        let when = if std::thread::panicking() { "during" } else { "outside of" };
+        self.0.push(format!("first dropped {when} the unwinding"));
+    }
+}
