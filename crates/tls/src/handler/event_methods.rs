@@ -12,7 +12,7 @@ use waterwheel_executor::Error;
 use super::choice::ConfigChoice;
 use super::options::OnCloseNotify;
 use super::output_end::OutputEnd;
-use super::{HandlerState, PeerEnd, TlsHandler, TlsRole, timers};
+use super::{HandlerState, PeerEnd, TlsHandler, TlsRole, plaintext_queue, timers};
 use crate::config::server::ServerTlsSource;
 use crate::error::TlsError;
 use crate::handshake::StopTls;
@@ -78,10 +78,7 @@ impl Handler for TlsHandler {
                 ctx.fire_read(bytes);
             }
         }
-        let waiting = self.closing.take();
-        for end in waiting.into_iter().chain(mem::take(&mut self.ends)) {
-            end.pass_on(ctx);
-        }
+        self.pass_all_on(ctx);
     }
 
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -91,7 +88,7 @@ impl Handler for TlsHandler {
     }
 
     fn on_inactive(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        let is_cut_off = self.state == HandlerState::Running && self.closing.is_none();
+        let is_cut_off = self.state == HandlerState::Running && !self.closing.is_begun();
         if is_cut_off && !self.has_peer_closed() && !self.is_output_plain {
             let error = match self.is_established() {
                 true => TlsError::Truncated,
@@ -113,6 +110,8 @@ impl Handler for TlsHandler {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.into_bytes() {
+            // A handshake does not go on behind our close_notify.
+            Ok(_) if self.closing.is_begun() && !self.is_established() => {}
             // After a failure, and behind close_notify, the peer's bytes are ignored.
             Ok(bytes) if self.state == HandlerState::Running && !self.has_peer_closed() => {
                 self.decrypt(ctx, bytes);
@@ -157,8 +156,8 @@ impl Handler for TlsHandler {
             || (event.is::<PeerFinished>() && self.is_choice_pending());
         if is_input_over && self.state == HandlerState::Running && !self.has_peer_closed() {
             // A close does not insist on the close_notify that it awaits, as in `on_inactive`.
-            if let Some(close) = self.closing.take() {
-                self.pass_close_on(ctx, close);
+            if self.closing.is_begun() {
+                self.close_without_peer(ctx);
                 return Ok(());
             }
             let is_established = self.is_established();
@@ -216,7 +215,8 @@ impl Handler for TlsHandler {
             ctx.write_with(msg, done.take());
             return Ok(());
         }
-        let refused = self.closing.iter().chain(&self.ends).find_map(OutputEnd::write_error);
+        let mut waiting = self.closing.requests.iter().chain(&self.ends);
+        let refused = waiting.find_map(OutputEnd::write_error);
         if let Some(error) = refused {
             return Err(error);
         }
@@ -228,7 +228,11 @@ impl Handler for TlsHandler {
             self.after_stop.push(ctx, msg, done.take());
             return Ok(());
         }
-        self.plaintext.push(ctx, into_bytes(msg)?, done.take());
+        let bytes = into_bytes(msg)?;
+        if let Some(error) = plaintext_queue::refusal(ctx, bytes.len()) {
+            return Err(error.into());
+        }
+        self.plaintext.push(ctx, bytes, done.take());
         Ok(())
     }
 

@@ -17,7 +17,7 @@ use waterwheel_executor::{Error, Promise};
 
 use self::choice::ConfigChoice;
 use self::options::{OnCloseNotify, TlsOptions};
-use self::output_end::OutputEnd;
+use self::output_end::{OutputEnd, WaitingCloses};
 use self::plaintext_queue::PlaintextQueue;
 use self::timers::LimitTimer;
 use crate::config::client::ClientTls;
@@ -79,8 +79,7 @@ pub struct TlsHandler {
     plaintext: PlaintextQueue,
     /// Requests that wait until everything flushed was encrypted, in order.
     ends: Vec<OutputEnd>,
-    /// The close that waits until close_notify is written, or answered.
-    closing: Option<OutputEnd>,
+    closing: WaitingCloses,
     /// True from a [`StopTls`](crate::StopTls) request: after our close_notify, writes pass as they are.
     is_stopping: bool,
     is_output_plain: bool,
@@ -158,7 +157,7 @@ impl TlsHandler {
             state: HandlerState::Waiting,
             plaintext: PlaintextQueue::default(),
             ends: Vec::new(),
-            closing: None,
+            closing: WaitingCloses::default(),
             is_stopping: false,
             is_output_plain: false,
             after_stop: PendingWriteQueue::default(),
@@ -263,8 +262,8 @@ impl TlsHandler {
             return self.fail(ctx, TlsError::HandshakeCutOff);
         }
         ctx.fire_user_event(TlsPeerClosed);
-        if let Some(close) = self.closing.take() {
-            return self.pass_close_on(ctx, close);
+        if self.closing.is_begun() {
+            return self.close_without_peer(ctx);
         }
         self.behind_close_notify.push(rest);
         self.reads.is_wanted = false;
@@ -277,7 +276,7 @@ impl TlsHandler {
 
     fn on_peer_end(&mut self, ctx: &Ctx<'_>) {
         let behind = mem::take(&mut self.behind_close_notify);
-        if self.state != HandlerState::Running || self.closing.is_some() {
+        if self.state != HandlerState::Running || self.closing.is_begun() {
             return;
         }
         if self.is_stopping || self.options.on_close_notify == OnCloseNotify::StopTls {
@@ -335,8 +334,13 @@ impl TlsHandler {
         self.after_stop.fail_all(ctx, &error);
         ctx.fire_error(error.clone());
         ctx.close_because(error);
-        let waiting = self.closing.take();
-        for end in waiting.into_iter().chain(mem::take(&mut self.ends)) {
+        self.pass_all_on(ctx);
+    }
+
+    /// Passes on all requests that wait.
+    fn pass_all_on(&mut self, ctx: &Ctx<'_>) {
+        let closes = mem::take(&mut self.closing.requests);
+        for end in closes.into_iter().chain(mem::take(&mut self.ends)) {
             end.pass_on(ctx);
         }
     }
@@ -354,13 +358,14 @@ impl TlsHandler {
     #[inline]
     fn encrypt(&mut self, ctx: &Ctx<'_>) -> bool {
         let mut has_written = false;
-        if let Some(session) = self.session.as_mut().filter(|session| session.is_established())
-            && self.state == HandlerState::Running
-        {
-            match self.plaintext.pump(ctx, session) {
-                Ok(written) => has_written = written,
-                Err(error) => self.fail(ctx, TlsError::Protocol(error)),
+        match self.session.as_mut().filter(|session| session.can_encrypt()) {
+            Some(session) if self.state == HandlerState::Running => {
+                match self.plaintext.pump(ctx, session) {
+                    Ok(written) => has_written = written,
+                    Err(error) => self.fail(ctx, TlsError::Protocol(error)),
+                }
             }
+            _ => self.plaintext.queue_single(ctx),
         }
         if !self.ends.is_empty() {
             self.pass_on_ends(ctx);
@@ -372,8 +377,11 @@ impl TlsHandler {
         if !end.begin() {
             return; // Cancelled.
         }
-        if self.state != HandlerState::Running || self.closing.is_some() {
+        if self.state != HandlerState::Running {
             return end.pass_on(ctx);
+        }
+        if self.closing.is_begun() {
+            return self.closing.requests.push(end);
         }
         self.ends.push(end);
         self.pass_on_ends(ctx);
@@ -420,27 +428,40 @@ impl TlsHandler {
         }
     }
 
-    /// Writes the close_notify, and keeps the close until it is written.
+    /// Writes the close_notify, and keeps the close until it is written. Later closes join the first.
     fn begin_close(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
+        if self.closing.is_begun() {
+            return self.closing.requests.push(close);
+        }
         let Some(session) = self.session.as_mut().filter(|session| session.has_output()) else {
-            return self.pass_close_on(ctx, close);
+            return self.pass_closes_on(ctx, vec![close]);
         };
         let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
         ctx.write_with(session.take_output(), written);
-        self.closing = Some(close);
+        self.closing.requests.push(close);
+        self.closing.awaits_peer =
+            self.options.awaits_close_notify && self.is_established() && !self.has_peer_closed();
         self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
         ctx.flush();
     }
 
     fn on_close_notify_written(&mut self, ctx: &Ctx<'_>) {
-        let awaits_peer =
-            self.options.awaits_close_notify && self.is_established() && !self.has_peer_closed();
-        if !awaits_peer && let Some(close) = self.closing.take() {
-            self.pass_close_on(ctx, close);
-        }
+        self.closing.is_written = true;
+        let ready = self.closing.take_ready();
+        self.pass_closes_on(ctx, ready);
     }
 
-    fn pass_close_on(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
+    /// The peer's direction has ended: a close waits only for its own close_notify.
+    fn close_without_peer(&mut self, ctx: &Ctx<'_>) {
+        self.closing.awaits_peer = false;
+        let ready = self.closing.take_ready();
+        self.pass_closes_on(ctx, ready);
+    }
+
+    fn pass_closes_on(&mut self, ctx: &Ctx<'_>, closes: Vec<OutputEnd>) {
+        if closes.is_empty() {
+            return;
+        }
         self.limit_timer.cancel(ctx);
         if self.state == HandlerState::Running {
             self.state = HandlerState::Stopped;
@@ -449,7 +470,9 @@ impl TlsHandler {
             promise.set_failure(TlsError::HandshakeCutOff.into());
         }
         self.choice = None;
-        close.pass_on(ctx);
+        for close in closes {
+            close.pass_on(ctx);
+        }
     }
 }
 

@@ -3,6 +3,30 @@
 use waterwheel_channel::{ChannelError, Completion, Ctx};
 use waterwheel_executor::Error;
 
+/// The closes that wait until close_notify is written, and perhaps answered.
+#[derive(Default)]
+pub(super) struct WaitingCloses {
+    /// The first request has sent the close_notify; later ones join it.
+    pub(super) requests: Vec<OutputEnd>,
+    pub(super) is_written: bool,
+    pub(super) awaits_peer: bool,
+}
+
+impl WaitingCloses {
+    /// True if a close waits.
+    pub(super) fn is_begun(&self) -> bool {
+        !self.requests.is_empty()
+    }
+
+    /// Takes the requests if they need not wait any longer.
+    pub(super) fn take_ready(&mut self) -> Vec<OutputEnd> {
+        match self.is_written && !self.awaits_peer {
+            true => std::mem::take(&mut self.requests),
+            false => Vec::new(),
+        }
+    }
+}
+
 /// A request that waits for held messages.
 pub(super) enum OutputEnd {
     Close(Completion),

@@ -8,7 +8,8 @@
 //!
 //! - Nothing is encrypted before it is flushed: a close drops what is not flushed, and records must not have gaps.
 //! - A message that is flushed alone, the usual answer to a request, passes the queue by. Until it is flushed, and if it
-//!   is not larger than a record, it does not count as pending bytes. Everything else that waits does.
+//!   is not larger than a record, it does not count as pending bytes. Everything else that waits does, up to the hard
+//!   cap less the overhead of a batch.
 //! - A batch is several small messages, which become one record, or at most 64 KiB of a large one. A message with a
 //!   completion ends its batch, so its completion belongs to the write of its last byte.
 //! - The pump stops while the channel is unwritable for another reason than the plaintext that waits here. The last
@@ -19,7 +20,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{Completion, Ctx, HeldBytes, LocalCtx, PendingWriteQueue};
+use waterwheel_channel::{ChannelError, Completion, Ctx, HeldBytes, LocalCtx, PendingWriteQueue};
 use waterwheel_executor::Error;
 
 use super::timers;
@@ -65,8 +66,8 @@ impl PlaintextQueue {
         }
     }
 
-    /// Moves the single message to the queue.
-    fn queue_single(&mut self, ctx: &Ctx<'_>) {
+    /// Moves the single message to the queue, where it counts as pending.
+    pub(super) fn queue_single(&mut self, ctx: &Ctx<'_>) {
         if let Some((bytes, done)) = self.single.take() {
             self.queue.push(ctx, bytes, done);
             if self.is_single_flushed {
@@ -256,27 +257,36 @@ impl PlaintextQueue {
     }
 }
 
+/// The most bytes by which the ciphertext of a batch exceeds its plaintext.
+const OVERHEAD: usize = 256;
+
+/// Returns the error of a message of so many bytes that must not be held; `None` if it may. The hard cap leaves room for
+/// the overhead of a batch: what was accepted can be encrypted and written.
+#[inline]
+pub(super) fn refusal(ctx: &Ctx<'_>, plaintext: usize) -> Option<ChannelError> {
+    ctx.held_write_error(plaintext.saturating_add(OVERHEAD))
+}
+
 /// True if the channel stays writable with the ciphertext of so much plaintext, up to a batch.
 #[inline]
 fn leaves_room(ctx: &Ctx<'_>, plaintext: usize) -> bool {
-    const OVERHEAD: usize = 256;
     ctx.bytes_before_unwritable() > plaintext + OVERHEAD
 }
 
-/// Encrypts plaintext and writes it. If the channel would refuse the ciphertext, the write fails before it is encrypted:
-/// the peer cannot decrypt what follows a gap.
+/// Encrypts plaintext and writes it. If the channel is full nevertheless, because its hard cap was lowered or others have
+/// filled it, it is closed: the peer can neither decrypt what follows a gap, nor do without the plaintext.
 fn write_record(
     ctx: &Ctx<'_>,
     session: &mut TlsSession,
     plaintext: &[u8],
     done: Completion,
 ) -> Result<(), rustls::Error> {
-    if let Some(error) = ctx.held_write_error(plaintext.len()) {
-        done.fail(error.into());
-        return Ok(());
-    }
     match session.encrypt(plaintext) {
         Ok(ciphertext) => {
+            if let Some(error) = ctx.held_write_error(ciphertext.len()) {
+                refuse(ctx, error, done);
+                return Ok(());
+            }
             match done.is_none() {
                 true => ctx.write(ciphertext),
                 false => ctx.write_with(ciphertext, done),
@@ -287,6 +297,16 @@ fn write_record(
             done.fail(TlsError::Protocol(error.clone()).into());
             Err(error)
         }
+    }
+}
+
+#[cold]
+fn refuse(ctx: &Ctx<'_>, error: ChannelError, done: Completion) {
+    let is_full = matches!(error, ChannelError::BufferFull { .. });
+    let error = Error::from(error);
+    done.fail(error.clone());
+    if is_full {
+        ctx.abort(error);
     }
 }
 

@@ -136,6 +136,11 @@ impl TlsSession {
             0 => WORK.take(),
             _ => mem::take(&mut self.unread),
         };
+        if kept > 0 && work.capacity() - kept < ciphertext.len() {
+            // Doubled, as a vector does it, but not beyond the limit.
+            let wanted = (2 * kept).min(MAX_UNREAD).max(kept + ciphertext.len());
+            work.reserve_exact(wanted - kept);
+        }
         work.extend_from_slice(ciphertext);
         let mut plaintext = Plaintext::with_capacity(work.len());
         let mut used = 0;
@@ -240,7 +245,7 @@ impl TlsSession {
     /// Encrypts plaintext, as one record if it fits into one. Ciphertext of the session itself comes first.
     ///
     /// # Errors
-    /// The keys may not be used for more records, or the session has failed.
+    /// The keys may not be used for more records.
     pub(crate) fn encrypt(&mut self, plaintext: &[u8]) -> Result<Bytes, rustls::Error> {
         let records = plaintext.len().div_ceil(RECORD_SIZE);
         let begin = self.output.len();
@@ -302,6 +307,12 @@ impl TlsSession {
     /// True from the end of the handshake.
     pub(crate) fn is_established(&self) -> bool {
         self.is_established
+    }
+
+    /// True from the end of the handshake until a failure. rustls cannot be called after one: the input that it refers
+    /// to is gone.
+    pub(crate) fn can_encrypt(&self) -> bool {
+        self.is_established && !self.has_failed
     }
 
     /// True if the peer has sent close_notify.

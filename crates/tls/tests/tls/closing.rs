@@ -180,3 +180,105 @@ fn t02_data_that_comes_with_close_notify_is_answered_in_tls() {
         assert!(link.server.channel.read_error().is_none(), "{action:?}");
     }
 }
+
+/// A channel whose transport takes nothing, with flushed data and a close that waits for it.
+fn closing_link(options: TlsOptions) -> Link {
+    let mut link = Link::established(options);
+    link.client.channel.set_room(0);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"last words")));
+    link.client.channel.close();
+    assert!(link.client.channel.channel().is_open());
+    link
+}
+
+/// The transport takes bytes again: the data and close_notify arrive, and the channel closes.
+#[track_caller]
+fn assert_closes_in_order(mut link: Link) {
+    link.client.settle();
+    assert!(link.client.channel.channel().is_open(), "closed before its data is written");
+    link.client.channel.clear_faults();
+    link.client.settle();
+    link.exchange();
+    assert_eq!(link.server.received(), b"last words");
+    assert_eq!(link.server.events.take()[0], "peer closed");
+    assert!(!link.client.channel.channel().is_open());
+    assert!(link.client.channel.read_error().is_none());
+}
+
+#[test]
+fn t02_a_second_close_waits_for_close_notify_like_the_first() {
+    let mut link = closing_link(TlsOptions::default());
+    let second = link.client.channel.on_loop(Channel::close);
+    assert!(!second.is_done());
+    assert_closes_in_order(link);
+    second.join().unwrap();
+}
+
+#[test]
+fn t02_two_closes_that_wait_for_the_handshake_are_in_order() {
+    let mut link = Link::new();
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"last words")));
+    link.client.channel.close();
+    drop(link.client.channel.on_loop(Channel::close));
+    let hello = link.client.sent();
+    deliver(&mut link.server.channel, &hello, usize::MAX);
+    link.client.channel.set_room(0);
+    let answer = link.server.sent();
+    deliver(&mut link.client.channel, &answer, usize::MAX);
+    drop(link.server.events.take());
+    link.client.settle();
+    assert!(link.client.channel.channel().is_open(), "closed before its data is written");
+    link.client.channel.clear_faults();
+    link.exchange();
+    assert_eq!(link.server.received(), b"last words");
+}
+
+#[test]
+fn t02_a_close_notify_of_the_peer_does_not_cut_a_close_short() {
+    for awaits in [false, true] {
+        let options = TlsOptions::builder().await_close_notify(awaits).build().unwrap();
+        let mut link = closing_link(options);
+        link.server.channel.fire_user_event(StopTls);
+        let farewell = link.server.sent();
+        deliver(&mut link.client.channel, &farewell, usize::MAX);
+        assert_eq!(link.client.events.take(), ["peer closed"]);
+        assert_closes_in_order(link);
+    }
+}
+
+#[test]
+fn t02_a_handshake_that_ends_after_a_close_leaves_the_limit_of_the_close() {
+    let mut link = Link::new();
+    let hello = link.client.sent();
+    deliver(&mut link.server.channel, &hello, usize::MAX);
+    link.client.channel.set_room(0);
+    link.client.channel.close();
+    let answer = link.server.sent();
+    deliver(&mut link.client.channel, &answer, usize::MAX);
+    assert_eq!(link.client.events.take(), Vec::<String>::new(), "a handshake after the close");
+    link.client.channel.advance(Duration::from_secs(3));
+    assert!(!link.client.channel.channel().is_open());
+}
+
+#[test]
+fn t02_a_close_in_the_handshake_waits_for_its_limit_at_most() {
+    let mut link = Link::new();
+    let write = link.client.channel.write_outbound(Bytes::from_static(b"one shot"));
+    link.client.channel.close();
+    link.client.channel.advance(Duration::from_millis(9_999));
+    assert!(link.client.channel.channel().is_open());
+    link.client.channel.advance(Duration::from_millis(1));
+    assert!(!link.client.channel.channel().is_open());
+    write.join().unwrap_err();
+}
+
+#[test]
+fn t02_a_close_in_the_handshake_without_flushed_writes_is_done_at_once_with_an_alert() {
+    let mut link = Link::new();
+    let write = link.client.channel.write(Bytes::from_static(b"not flushed"));
+    let hello = link.client.sent();
+    link.client.channel.close();
+    assert!(!link.client.channel.channel().is_open());
+    write.join().unwrap_err();
+    assert_eq!((hello[0], &link.client.sent()[..]), (22, &[21, 3, 3, 0, 2, 1, 0][..]));
+}

@@ -6,9 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use waterwheel_tls::{TlsError, TlsOptions};
+use waterwheel_channel::{ChannelOptions, WaterMarks};
+use waterwheel_tls::rustls::pki_types::ServerName;
+use waterwheel_tls::{TlsError, TlsHandler, TlsOptions};
 
-use crate::support::{Configs, Link};
+use crate::support::{Configs, End, Link, NAME};
 
 #[test]
 fn t01_data_passes_in_both_directions_in_any_cut() {
@@ -86,6 +88,47 @@ fn t05_plaintext_waits_while_the_ciphertext_below_has_no_room() {
     link.exchange();
     assert_eq!(link.server.received().len(), (4 << 20) + 1_000);
     assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+}
+
+#[test]
+fn t05_a_flushed_message_that_waits_for_the_handshake_counts_as_pending() {
+    let mut link = Link::new();
+    let write = link.client.channel.write(Bytes::from(vec![1; 1_000]));
+    link.client.channel.flush();
+    let hello = link.client.sent();
+    assert_eq!(link.client.channel.channel().pending_bytes(), 1_000);
+    crate::support::deliver(&mut link.server.channel, &hello, usize::MAX);
+    link.exchange();
+    write.join().unwrap();
+    assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+}
+
+/// Plaintext may fill the channel up to its hard cap, and its ciphertext is a little longer.
+#[test]
+fn t05_a_channel_that_is_full_before_the_handshake_sends_everything_it_accepted() {
+    for size in [1, 10, 300, 16_384, 70_000] {
+        let marks = WaterMarks::new(10_000, 20_000).unwrap().with_hard_cap(100_000).unwrap();
+        let configs = Configs::new();
+        let mut link = Link::with(&configs, TlsOptions::default());
+        let name = ServerName::try_from(NAME).unwrap();
+        let client = TlsHandler::client(configs.client.clone(), name);
+        let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
+        link.client = End::new(client, options);
+        let writes: Vec<_> = (0..100_001 / size + 2)
+            .map(|_| link.client.channel.write_outbound(Bytes::from(vec![7; size])))
+            .collect();
+        link.exchange();
+        assert!(link.client.channel.channel().is_open(), "{size}: closed");
+        let (mut accepted, mut refused) = (0, 0);
+        for write in writes {
+            match write.join() {
+                Ok(()) => accepted += 1,
+                Err(_) => refused += 1,
+            }
+        }
+        assert!(refused > 0, "{size}: not full");
+        assert_eq!(link.server.received().len(), accepted * size, "{size}");
+    }
 }
 
 /// Plaintext that tells when it is dropped: when its last byte was encrypted.

@@ -1,11 +1,12 @@
 //! Attacks in the middle of a handshake, and the tickets of a server.
 
+use bytes::Bytes;
 use waterwheel_tls::TlsError;
 use waterwheel_tls::rustls::{AlertDescription, Error, InvalidMessage};
 
 use super::attacker::{
-    ALERT, ALL, Attack, CHANGE_CIPHER_SPEC, DATA, HANDSHAKE, TLS_1_3, Victim, record, records,
-    take_failure,
+    ALERT, ALL, Attack, CHANGE_CIPHER_SPEC, DATA, HANDSHAKE, TLS_1_2, TLS_1_3, Victim, record,
+    records, take_failure,
 };
 use crate::support::deliver;
 
@@ -112,4 +113,29 @@ fn t08_a_server_that_sends_tickets_without_end_costs_the_client_nothing_that_sta
     }
     let too_large = InvalidMessage::HandshakePayloadTooLarge.into();
     assert_eq!(take_failure(&mut end), TlsError::Protocol(too_large));
+}
+
+/// The last flight of the handshake, and behind it a part of a message that another record interrupts.
+#[test]
+fn t08_a_peer_that_fails_in_the_flight_that_ends_the_handshake_gets_no_data_after_the_alert() {
+    // The handshake ends with the second flight of the peer.
+    for (victim, version) in [(Victim::Server, TLS_1_3), (Victim::Client, TLS_1_2)] {
+        let mut attack = Attack::begin(victim, version);
+        let waiting = attack.victim.channel.write_outbound(Bytes::from_static(b"greeting"));
+        let hello = attack.victim.sent();
+        attack.feed_peer(&hello).unwrap();
+        let first = attack.take_flight();
+        deliver(&mut attack.victim.channel, &first, usize::MAX);
+        let answer = attack.victim.sent();
+        attack.feed_peer(&answer).unwrap();
+        let mut flight = attack.take_flight();
+        let (mut victim, mut forger) = attack.forge();
+        flight.extend(forger.record(HANDSHAKE, &[24, 0]));
+        flight.extend(forger.record(DATA, b"data"));
+        deliver(&mut victim.channel, &flight, usize::MAX);
+        let error = take_failure(&mut victim);
+        assert!(matches!(error, TlsError::Protocol(Error::PeerMisbehaved(_))), "{error}");
+        waiting.join().unwrap_err();
+        assert_eq!(victim.events.take(), ["handshake"]);
+    }
 }
