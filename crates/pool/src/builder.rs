@@ -31,6 +31,7 @@ pub struct ChannelPoolBuilder {
     check_limit: Option<Duration>,
     check_after: Option<Duration>,
     holds_drain: bool,
+    watch_after: Option<Arc<str>>,
 }
 
 impl ChannelPoolBuilder {
@@ -45,6 +46,7 @@ impl ChannelPoolBuilder {
             check_limit: None,
             check_after: None,
             holds_drain: true,
+            watch_after: None,
         }
     }
 
@@ -218,6 +220,17 @@ impl ChannelPoolBuilder {
         self
     }
 
+    /// Names the handler after which the pool watches for bytes that arrive while a connection is idle. Default: none,
+    /// next to the transport.
+    ///
+    /// For handlers whose peers may send something of their own at any time: behind TLS the handshake, session tickets
+    /// and key updates of an idle connection do not close it, and data does. If a pipeline has no handler of that name,
+    /// the connect fails.
+    pub fn watch_after(mut self, name: &str) -> Self {
+        self.watch_after = Some(name.into());
+        self
+    }
+
     /// Builds the pool. No connection is opened yet.
     ///
     /// # Errors
@@ -246,6 +259,7 @@ impl ChannelPoolBuilder {
             hooks: self.hooks,
             times: self.times,
             holds_drain: self.holds_drain,
+            watch_after: self.watch_after,
         };
         Ok(ChannelPool::new(ChannelPoolShared::new(core, parts), self.acquire_timeout))
     }

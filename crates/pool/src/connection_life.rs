@@ -38,8 +38,14 @@ impl ChannelPoolShared {
     fn on_connected(self: &Arc<Self>, id: Token, address: Arc<AddressSpec>, channel: Channel) {
         let connection = PooledChannel::new(Arc::downgrade(self), id, channel, address);
         let (watched, times) = (connection.clone(), self.times);
+        let watch_after = self.watch_after.clone();
         let added = connection.channel.with_pipeline(move |pipeline| {
-            pipeline.add_first(WATCH, PoolWatch::new(watched, times)).map_err(Error::new)
+            let watch = PoolWatch::new(watched, times);
+            let added = match watch_after.as_deref() {
+                Some(before) => pipeline.add_after(before, WATCH, watch),
+                None => pipeline.add_first(WATCH, watch),
+            };
+            added.map_err(Error::new)
         });
         let pool = Arc::downgrade(self);
         added.on_complete(move |added| match (pool.upgrade(), added.flatten()) {

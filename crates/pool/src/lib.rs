@@ -62,10 +62,10 @@
 //! 10. **Closing.** A connection counts as open until its close is complete. A close does not wait for a peer that does
 //!     not read, but it waits for handlers that hold it back.
 //!
-//! The pool adds one handler to each pipeline, `pool-watch`, next to the transport. Acquire and release of an idle
-//! connection take one lock each, for a short change of the state, and allocate nothing while the number of idle
-//! connections varies little. No change looks at all connections or addresses, except for the close of the pool and
-//! [`retire`](ChannelPool::retire).
+//! The pool adds one handler to each pipeline, `pool-watch`, next to the transport, or
+//! [after TLS](ChannelPoolBuilder::watch_after). Acquire and release of an idle connection take one lock each, for a
+//! short change of the state, and allocate nothing while the number of idle connections varies little. No change looks
+//! at all connections or addresses, except for the close of the pool and [`retire`](ChannelPool::retire).
 #![forbid(unsafe_code)]
 
 mod acquire;

@@ -38,6 +38,8 @@ pub(crate) struct ChannelPoolShared {
     pub(crate) clock: Clock,
     pub(crate) hooks: PoolHooks,
     pub(crate) times: WatchTimes,
+    /// The name of the handler before the pool's; `None` for the transport.
+    pub(crate) watch_after: Option<Arc<str>>,
     holds_drain: bool,
     tickets: AtomicU64,
 }
@@ -60,12 +62,14 @@ pub(crate) struct PoolParts {
     pub(crate) clock: Clock,
     pub(crate) hooks: PoolHooks,
     pub(crate) times: WatchTimes,
+    /// The name of the handler before the pool's; `None` for the transport.
+    pub(crate) watch_after: Option<Arc<str>>,
     pub(crate) holds_drain: bool,
 }
 
 impl ChannelPoolShared {
     pub(crate) fn new(core: PoolCore<Arc<PooledChannel>, Waiter>, parts: PoolParts) -> Arc<Self> {
-        let PoolParts { bootstrap, loops, clock, hooks, times, holds_drain } = parts;
+        let PoolParts { bootstrap, loops, clock, hooks, times, watch_after, holds_drain } = parts;
         let index = |(index, (at, _)): (usize, &(EventLoop, Bootstrap))| (at.id(), index);
         Arc::new(Self {
             locked: Mutex::new(LockedPool { core, closes: Vec::new() }),
@@ -75,6 +79,7 @@ impl ChannelPoolShared {
             clock,
             hooks,
             times,
+            watch_after,
             holds_drain,
             tickets: AtomicU64::new(0),
         })

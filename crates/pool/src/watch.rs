@@ -1,4 +1,4 @@
-//! The first handler of a pooled channel: notices what makes the channel unusable, and its limits of time.
+//! The pool's handler of a channel, the first or the one after TLS: notices what makes the channel unusable, and its limits of time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ impl WatchTimes {
     }
 }
 
-/// Watches a pooled channel, next to its transport. Each limit has one timer, which is not touched by acquires and
+/// Watches a pooled channel, next to its transport or after a handler that was named. Each limit has one timer, which is not touched by acquires and
 /// releases: it looks when it fires and is set again for the rest. A read costs one load of an atomic.
 pub(crate) struct PoolWatch {
     connection: Arc<PooledChannel>,

@@ -1,6 +1,8 @@
 //! TLS that begins, ends or chooses in the middle of a pipeline, over real sockets and with other programs: one port for
-//! TLS and plain text, ALPN, STARTTLS, a proxy that terminates TLS, a router by name. `scripts/test` installs the programs.
+//! TLS and plain text, ALPN, STARTTLS, a proxy that terminates TLS, a router by name, a pool of clients. `scripts/test`
+//! installs the programs.
 
+mod client_pool;
 mod one_port;
 mod routing;
 mod starttls;
