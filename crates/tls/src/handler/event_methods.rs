@@ -185,7 +185,9 @@ impl Handler for TlsHandler {
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
         match tag {
-            timers::HANDSHAKE_LIMIT if !self.is_established() => {
+            timers::HANDSHAKE_LIMIT
+                if self.state == HandlerState::Running && !self.is_established() =>
+            {
                 let limit = self.options.handshake_timeout;
                 self.fail(ctx, TlsError::HandshakeTimeout { limit });
             }

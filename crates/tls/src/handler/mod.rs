@@ -276,7 +276,8 @@ impl TlsHandler {
 
     fn on_peer_end(&mut self, ctx: &Ctx<'_>) {
         let behind = mem::take(&mut self.behind_close_notify);
-        if self.state != HandlerState::Running || self.closing.is_begun() {
+        let is_closing = self.closing.is_begun() || self.ends.iter().any(OutputEnd::is_close);
+        if self.state != HandlerState::Running || is_closing {
             return;
         }
         if self.is_stopping || self.options.on_close_notify == OnCloseNotify::StopTls {
@@ -420,7 +421,7 @@ impl TlsHandler {
                     self.limit_timer.set(ctx, limit, timers::CLOSE_LIMIT);
                 }
                 OutputEnd::ShutdownOutput(_) => {
-                    self.send_output(ctx);
+                    self.write_close_notify(ctx);
                     end.pass_on(ctx);
                 }
                 OutputEnd::Close(_) | OutputEnd::Disconnect(_) => self.begin_close(ctx, end),
@@ -430,19 +431,27 @@ impl TlsHandler {
 
     /// Writes the close_notify, and keeps the close until it is written. Later closes join the first.
     fn begin_close(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
-        if self.closing.is_begun() {
-            return self.closing.requests.push(close);
+        if !self.closing.is_begun() {
+            self.write_close_notify(ctx);
+            self.closing.awaits_peer = self.options.awaits_close_notify
+                && self.closing.is_sent
+                && self.is_established()
+                && !self.has_peer_closed();
+            self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
         }
-        let Some(session) = self.session.as_mut().filter(|session| session.has_output()) else {
-            return self.pass_closes_on(ctx, vec![close]);
-        };
-        let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
-        ctx.write_with(session.take_output(), written);
         self.closing.requests.push(close);
-        self.closing.awaits_peer =
-            self.options.awaits_close_notify && self.is_established() && !self.has_peer_closed();
-        self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
-        ctx.flush();
+        let ready = self.closing.take_ready();
+        self.pass_closes_on(ctx, ready);
+    }
+
+    /// Writes the close_notify, and whatever else the session has to say.
+    fn write_close_notify(&mut self, ctx: &Ctx<'_>) {
+        if let Some(session) = self.session.as_mut().filter(|session| session.has_output()) {
+            let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
+            ctx.write_with(session.take_output(), written);
+            self.closing.is_sent = true;
+            ctx.flush();
+        }
     }
 
     fn on_close_notify_written(&mut self, ctx: &Ctx<'_>) {

@@ -6,8 +6,9 @@ use waterwheel_executor::Error;
 /// The closes that wait until close_notify is written, and perhaps answered.
 #[derive(Default)]
 pub(super) struct WaitingCloses {
-    /// The first request has sent the close_notify; later ones join it.
     pub(super) requests: Vec<OutputEnd>,
+    /// True from a close_notify, by a close or by the end of the output.
+    pub(super) is_sent: bool,
     pub(super) is_written: bool,
     pub(super) awaits_peer: bool,
 }
@@ -20,7 +21,7 @@ impl WaitingCloses {
 
     /// Takes the requests if they need not wait any longer.
     pub(super) fn take_ready(&mut self) -> Vec<OutputEnd> {
-        match self.is_written && !self.awaits_peer {
+        match self.is_written == self.is_sent && !self.awaits_peer {
             true => std::mem::take(&mut self.requests),
             false => Vec::new(),
         }
@@ -43,6 +44,10 @@ impl OutputEnd {
             Self::Close(done) | Self::Disconnect(done) | Self::ShutdownOutput(done) => done.begin(),
             Self::StopTls => true,
         }
+    }
+
+    pub(super) fn is_close(&self) -> bool {
+        matches!(self, Self::Close(_) | Self::Disconnect(_))
     }
 
     /// Passes the request on to the channel.

@@ -282,3 +282,33 @@ fn t02_a_close_in_the_handshake_without_flushed_writes_is_done_at_once_with_an_a
     write.join().unwrap_err();
     assert_eq!((hello[0], &link.client.sent()[..]), (22, &[21, 3, 3, 0, 2, 1, 0][..]));
 }
+
+#[test]
+fn t02_a_close_after_the_end_of_the_output_waits_for_close_notify() {
+    let mut link = Link::established(TlsOptions::default());
+    link.client.channel.set_room(0);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"last words")));
+    let shutdown = link.client.channel.on_loop(Channel::shutdown_output);
+    link.client.channel.close();
+    assert_closes_in_order(link);
+    shutdown.join().unwrap();
+}
+
+#[test]
+fn t06_a_close_that_waits_when_tls_is_stopped_by_the_peer_loses_nothing() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    let mut link = Link::established(options);
+    link.client.channel.set_room(0);
+    let data = vec![7; 400_000];
+    drop(link.client.channel.write_outbound(Bytes::from(data.clone())));
+    link.client.channel.close();
+    link.server.channel.fire_user_event(StopTls);
+    let farewell = link.server.sent();
+    deliver(&mut link.client.channel, &farewell, usize::MAX);
+    link.client.settle();
+    assert!(link.client.channel.channel().is_open(), "closed before its data is written");
+    link.client.channel.clear_faults();
+    link.exchange();
+    assert!(link.server.received() == data);
+    assert!(!link.client.channel.channel().is_open());
+}
