@@ -116,11 +116,14 @@ impl From<TlsError> for Error {
 }
 
 /// Returns the text of an error of rustls. The reason of a verifier of the program's own is shown as it is; rustls
-/// prints its debug form.
+/// prints its debug form. That of ALPN does not say that it is about ALPN.
 fn reason(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(CertificateError::Other(reason)) => {
             format!("invalid peer certificate: {reason}")
+        }
+        rustls::Error::NoApplicationProtocol => {
+            "the client offers no application protocol (ALPN) that the server names".to_owned()
         }
         other => other.to_string(),
     }

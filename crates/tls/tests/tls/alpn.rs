@@ -213,7 +213,10 @@ fn t03_a_mismatch_is_no_application_protocol_on_both_sides() {
     let (mut server, mut client) = (Bench::new(server, http), Bench::new(client, http));
     exchange(&mut client.channel, &mut server.channel, usize::MAX);
     let expected = TlsError::Handshake(rustls::Error::NoApplicationProtocol);
-    assert_eq!(server.error().find::<TlsError>(), Some(&expected));
+    let error = server.error();
+    assert_eq!(error.find::<TlsError>(), Some(&expected));
+    let text = "the TLS handshake failed: the client offers no application protocol (ALPN) that the server names";
+    assert_eq!(error.to_string(), text);
     let alert = rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol);
     assert_eq!(client.error().find::<TlsError>(), Some(&TlsError::Handshake(alert)));
     assert_eq!([server.log.take(), client.log.take()].concat(), [""; 0]);

@@ -57,7 +57,7 @@ struct TlsService {
     clients: Bootstrap,
     /// The server's side of connections that have finished their handshake.
     established: Receiver<Channel>,
-    /// What clients have read.
+    /// The messages that clients have read.
     reads: Receiver<Bytes>,
 }
 

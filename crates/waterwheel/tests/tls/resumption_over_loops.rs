@@ -15,10 +15,7 @@ use waterwheel::tls::rustls::pki_types::ServerName;
 use waterwheel::tls::rustls::{CipherSuite, ProtocolVersion};
 use waterwheel::tls::{ClientTls, ServerTls, TlsHandler, TlsHandshake};
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::WAIT_LIMIT;
+use crate::program::WAIT_LIMIT;
 
 const NAME: &str = "wheel.example";
 
