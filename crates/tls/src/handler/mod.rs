@@ -447,9 +447,16 @@ impl TlsHandler {
     /// Writes the close_notify, and whatever else the session has to say.
     fn write_close_notify(&mut self, ctx: &Ctx<'_>) {
         if let Some(session) = self.session.as_mut().filter(|session| session.has_output()) {
-            let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
-            ctx.write_with(session.take_output(), written);
+            ctx.write(session.take_output());
             self.closing.is_sent = true;
+            ctx.flush_now();
+            if ctx.channel().pending_bytes() == 0 {
+                self.closing.is_written = true;
+                return;
+            }
+            // An empty message is done when everything before it is.
+            let written = timers::call_back(ctx, timers::CLOSE_NOTIFY_WRITTEN);
+            ctx.write_with(Bytes::new(), written);
             ctx.flush();
         }
     }

@@ -50,6 +50,10 @@ thread_local! {
     static WORK: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
+/// The longest beginning that is copied to the thread's buffer with every read: that of a record. A longer one, of a
+/// handshake message, stays in a buffer of the session.
+const MAX_COPIED: usize = RECORD_SIZE + 2 * 1024;
+
 /// The largest buffer that a thread keeps.
 const MAX_KEPT_WORK: usize = 128 * 1024;
 
@@ -132,11 +136,12 @@ impl TlsSession {
             self.read_hello(ciphertext.clone());
         }
         let kept = self.unread.len();
-        let mut work = match kept {
-            0 => WORK.take(),
-            _ => mem::take(&mut self.unread),
-        };
-        if kept > 0 && work.capacity() - kept < ciphertext.len() {
+        let uses_thread_buffer = kept <= MAX_COPIED;
+        let mut work = mem::take(&mut self.unread);
+        if uses_thread_buffer {
+            let unread = mem::replace(&mut work, WORK.take());
+            work.extend_from_slice(&unread);
+        } else if work.capacity() - kept < ciphertext.len() {
             // Doubled, as a vector does it, but not beyond the limit.
             let wanted = (2 * kept).min(MAX_UNREAD).max(kept + ciphertext.len());
             work.reserve_exact(wanted - kept);
@@ -150,16 +155,14 @@ impl TlsSession {
             _ => used.saturating_sub(kept),
         });
         if used < work.len() && matches!(outcome, FedOutcome::NeedsInput) {
-            self.unread = match kept {
-                // The buffer of the thread stays with the thread.
-                0 => work[used..].to_vec(),
-                _ => {
-                    work.drain(..used);
-                    mem::take(&mut work)
-                }
-            };
+            if uses_thread_buffer {
+                self.unread = work[used..].to_vec();
+            } else {
+                work.drain(..used);
+                self.unread = mem::take(&mut work);
+            }
         }
-        if kept == 0 && work.capacity() <= MAX_KEPT_WORK {
+        if uses_thread_buffer && work.capacity() <= MAX_KEPT_WORK {
             work.clear();
             WORK.set(work);
         }

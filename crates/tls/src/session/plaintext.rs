@@ -2,6 +2,9 @@
 
 use bytes::Bytes;
 
+/// The overhead of a record, at most.
+const OVERHEAD: usize = 64;
+
 /// Collects the plaintext of records. One record is the usual case, and costs one allocation of its size.
 #[derive(Debug, Default)]
 pub(crate) struct Plaintext {
@@ -19,9 +22,10 @@ impl Plaintext {
     }
 
     pub(crate) fn push(&mut self, record: &[u8]) {
+        let is_alone = self.capacity <= record.len() + OVERHEAD;
         if !self.joined.is_empty() {
             self.joined.extend_from_slice(record);
-        } else if self.first.is_empty() {
+        } else if self.first.is_empty() && is_alone {
             self.first = Bytes::copy_from_slice(record);
         } else if !record.is_empty() {
             self.joined.reserve(self.capacity.max(self.first.len() + record.len()));
