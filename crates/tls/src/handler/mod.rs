@@ -62,7 +62,7 @@ use crate::session::{Fed, FedOutcome, TlsSession};
 /// 5. *Close.* `close` and `disconnect` wait until everything flushed was encrypted, send close_notify, and pass on when
 ///    it is written; a peer that reads nothing delays them by a
 ///    [limit](crate::TlsOptionsBuilder::close_timeout). `shutdown_output` sends close_notify,
-///    and then ends the stream. What is not flushed fails.
+///    and then ends the stream. What is not flushed fails. Nothing of TLS follows our close_notify, not even an alert.
 /// 6. *End of the peer.* After close_notify, and after what the handlers write while they read the data before it,
 ///    [`OnCloseNotify`] decides; bytes behind it are ignored. The end of the stream without it is
 ///    [`TlsError::Truncated`].
@@ -444,9 +444,12 @@ impl TlsHandler {
         self.pass_closes_on(ctx, ready);
     }
 
-    /// Writes the close_notify, and whatever else the session has to say.
+    /// Writes the close_notify, and whatever else the session has to say. If it was sent at the end of TLS,
+    /// waits for it and what followed it.
     fn write_close_notify(&mut self, ctx: &Ctx<'_>) {
-        if let Some(session) = self.session.as_mut().filter(|session| session.has_output()) {
+        let is_plain = self.is_output_plain;
+        let session = self.session.as_mut();
+        if let Some(session) = session.filter(|session| session.has_output() || is_plain) {
             ctx.write(session.take_output());
             self.closing.is_sent = true;
             ctx.flush_now();

@@ -71,6 +71,8 @@ pub(crate) struct TlsSession {
     overhead: usize,
     is_established: bool,
     has_peer_closed: bool,
+    /// True if we have sent close_notify.
+    has_closed: bool,
     has_failed: bool,
 }
 
@@ -126,6 +128,7 @@ impl TlsSession {
             overhead: FIRST_OVERHEAD,
             is_established: false,
             has_peer_closed: false,
+            has_closed: false,
             has_failed: false,
         }
     }
@@ -166,10 +169,15 @@ impl TlsSession {
             work.clear();
             WORK.set(work);
         }
+        let outcome = self.check_unread(outcome);
+        if self.has_closed {
+            // Nothing follows our close_notify: a peer that ends TLS would take an alert for plain text.
+            self.output.clear();
+        }
         Fed {
             is_now_established: self.become_established(),
             plaintext: plaintext.into_bytes(),
-            outcome: self.check_unread(outcome),
+            outcome,
         }
     }
 
@@ -287,6 +295,7 @@ impl TlsSession {
             self.push_plain_alert(WARNING, AlertDescription::CloseNotify);
         }
         while !self.has_failed && !self.side.close(&mut self.unread, &mut self.output) {}
+        self.has_closed = true;
     }
 
     /// Appends an alert that is not encrypted, if nothing is encrypted yet.

@@ -312,3 +312,20 @@ fn t06_a_close_that_waits_when_tls_is_stopped_by_the_peer_loses_nothing() {
     assert!(link.server.received() == data);
     assert!(!link.client.channel.channel().is_open());
 }
+
+#[test]
+fn t06_a_close_after_the_end_of_tls_waits_for_what_was_written() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    let mut link = Link::established(options);
+    link.client.channel.set_room(0);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"in TLS, ")));
+    link.client.channel.fire_user_event(StopTls);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"in the clear")));
+    link.client.channel.close();
+    assert!(link.client.channel.channel().is_open(), "closed before its data is written");
+    link.client.channel.clear_faults();
+    link.client.settle();
+    assert!(!link.client.channel.channel().is_open());
+    link.exchange();
+    assert_eq!(link.server.received(), b"in TLS, in the clear");
+}

@@ -118,3 +118,21 @@ fn t06_an_idle_connection_that_is_ended_in_its_handshake_waits_too() {
     let hello = link.client.sent();
     assert!(!hello.windows(5).any(|bytes| bytes == b"clear"));
 }
+
+/// The peer may take an alert for plain text.
+#[test]
+fn t06_a_failure_after_our_close_notify_sends_no_alert() {
+    let options = TlsOptions::builder().await_close_notify(true).build().unwrap();
+    let ends: [fn(&mut Embedded); 2] =
+        [|channel| channel.fire_user_event(StopTls), |channel| channel.close()];
+    for end in ends {
+        let mut link = Link::established(options);
+        end(&mut link.client.channel);
+        assert!(!link.client.sent().is_empty(), "close_notify");
+        deliver(&mut link.client.channel, b"GET / HTTP/1.1", usize::MAX);
+        link.client.settle();
+        assert!(link.client.channel.read_error().is_some());
+        assert!(!link.client.channel.channel().is_open());
+        assert_eq!(link.client.sent(), b"");
+    }
+}

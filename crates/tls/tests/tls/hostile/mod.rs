@@ -6,5 +6,6 @@ mod attacker;
 mod before_keys;
 mod closing;
 mod handshake_order;
+mod operations;
 mod whole_session;
 mod with_keys;

@@ -142,7 +142,7 @@ enum Side {
 }
 
 /// Returns configurations without resumption: every session has about as many bytes as the last.
-fn configs(version: ProtocolVersion) -> Configs {
+pub(super) fn configs(version: ProtocolVersion) -> Configs {
     let mut configs = if version == TLS_1_2 { Configs::tls12() } else { Configs::new() };
     let mut client = (**configs.client.config()).clone();
     client.resumption = Resumption::disabled();
