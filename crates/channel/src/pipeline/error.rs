@@ -61,6 +61,7 @@ pub enum PipelineError {
         /// The handler's name.
         name: String,
         /// The error of its [`on_added`](super::Handler::on_added).
+        #[source]
         cause: Error,
     },
     /// The channel is closed: its handlers were removed, or are being removed.

@@ -49,7 +49,15 @@ impl Handler for TlsHandler {
             Some(TlsRole::Client(config, name)) => TlsSession::client(&config, name),
             None => return Ok(()),
         };
-        self.session = Some(session.map_err(TlsError::Configuration)?);
+        match session {
+            Ok(session) => self.session = Some(session),
+            Err(error) => {
+                // A connection that was to be encrypted must not go on without TLS, whatever becomes of the error.
+                let error = Error::from(TlsError::Configuration(error));
+                ctx.close_because(error.clone());
+                return Err(error);
+            }
+        }
         self.start_if_active(ctx);
         Ok(())
     }

@@ -52,7 +52,8 @@ use crate::session::{Fed, FedOutcome, TlsSession};
 /// 1. *Beginning.* The handshake begins when the channel is active, or when the handler is added to an active channel
 ///    (STARTTLS). Its end is a [`TlsHandshake`] event, before the first plaintext. It has a
 ///    [limit](crate::TlsOptionsBuilder::handshake_timeout). With auto-read off, the handler requests the reads it
-///    needs itself.
+///    needs itself. If TLS cannot begin ([`TlsError::Configuration`]), the handler is not added, and the channel is
+///    closed.
 /// 2. *Writes.* Messages wait in order until the handshake is over and the channel has room for their ciphertext; they
 ///    count as pending bytes meanwhile. A write is done when the ciphertext of its last byte is written. Small messages
 ///    without a completion share a record. `Bytes`, `BytesMut` and `Vec<u8>` are accepted.

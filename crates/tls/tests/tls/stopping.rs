@@ -1,9 +1,13 @@
 //! T06: TLS begins and ends in the middle of a stream.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
+use waterwheel_tls::rustls::ServerConfig;
 use waterwheel_tls::rustls::pki_types::ServerName;
-use waterwheel_tls::{OnCloseNotify, StopTls, TlsError, TlsHandler, TlsOptions};
+use waterwheel_tls::{OnCloseNotify, ServerTls, StopTls, TlsError, TlsHandler, TlsOptions};
 
 use crate::support::{Configs, Link, NAME, deliver};
 
@@ -135,4 +139,30 @@ fn t06_a_failure_after_our_close_notify_sends_no_alert() {
         assert!(!link.client.channel.channel().is_open());
         assert_eq!(link.client.sent(), b"");
     }
+}
+
+#[test]
+fn t06_tls_that_cannot_begin_in_the_middle_of_a_stream_closes_the_channel() {
+    let configs = Configs::new();
+    let mut config = ServerConfig::clone(configs.server.config().unwrap());
+    config.max_early_data_size = 1; // Refused.
+    let tls = TlsHandler::server(ServerTls::from(Arc::new(config)));
+    let mut channel = Embedded::builder().stream().build(|_| Ok(())).unwrap();
+    let added = channel.with_pipeline(|pipeline| {
+        pipeline.write(Bytes::from_static(b"220 go ahead\n"));
+        pipeline.flush();
+        let added = pipeline.add_first("tls", tls).map(drop);
+        // A program that does not look at the error goes on.
+        pipeline.write(Bytes::from_static(b"secret"));
+        pipeline.flush();
+        added
+    });
+    let error = Error::new(added.unwrap().unwrap_err());
+    assert!(matches!(error.find(), Some(TlsError::Configuration(_))), "{error}");
+    drop(channel.write_outbound(Bytes::from_static(b"secret")));
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "220 go ahead\n");
+    assert!(channel.read_outbound::<Bytes>().is_none(), "nothing is sent in the clear");
+    assert!(!channel.channel().is_open());
+    let cause = channel.channel().close_cause().unwrap();
+    assert!(matches!(cause.find(), Some(TlsError::Configuration(_))), "{cause}");
 }

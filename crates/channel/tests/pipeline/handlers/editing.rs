@@ -327,6 +327,8 @@ fn c03_a_handler_that_fails_in_on_added_is_removed_and_the_rest_stays() {
     });
     let failed = added.expect("the channel is open").expect_err("`bad` cannot be added");
     assert_eq!(failed.to_string(), "`bad` could not be added: not here");
+    let cause = std::error::Error::source(&failed).expect("the error of the handler");
+    assert_eq!(cause.to_string(), "not here");
     assert_eq!(fixture.names(), ["a", "c", "good"]);
     assert_eq!(
         fixture.log.take(),
