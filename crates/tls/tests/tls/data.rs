@@ -6,7 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::{Bytes, BytesMut};
 use proptest::prelude::*;
-use waterwheel_channel::{ChannelOptions, WaterMarks};
+use waterwheel_channel::{
+    Channel, ChannelOptions, Ctx, Handler, HandlerResult, HeldBytes, Msg, WaterMarks,
+};
+use waterwheel_executor::PromiseFuture;
 use waterwheel_tls::rustls::pki_types::ServerName;
 use waterwheel_tls::{TlsError, TlsHandler, TlsOptions};
 
@@ -129,6 +132,98 @@ fn t05_a_channel_that_is_full_before_the_handshake_sends_everything_it_accepted(
         assert!(refused > 0, "{size}: not full");
         assert_eq!(link.server.received().len(), accepted * size, "{size}");
     }
+}
+
+#[test]
+fn t05_a_cancelled_write_leaves_no_gap() {
+    let mut link = Link::new();
+    let cancel = |write: &PromiseFuture<()>| write.cancel();
+    // Alone and in the queue, before the handshake and after it, flushed or not.
+    let mut first = link.client.channel.write(Bytes::from_static(b"-"));
+    assert!(cancel(&first));
+    link.client.channel.flush();
+    for flushes in [false, true] {
+        let writes =
+            [b"a", b"-", b"b"].map(|bytes| link.client.channel.write(Bytes::from_static(bytes)));
+        if flushes {
+            link.client.channel.flush();
+        }
+        assert!(cancel(&writes[1]));
+    }
+    link.exchange();
+    first = link.client.channel.write(Bytes::from_static(b"-"));
+    assert!(cancel(&first));
+    link.client.channel.flush();
+    // Encrypted, and not written: the record is part of the stream.
+    link.client.channel.set_room(0);
+    let encrypted = link.client.channel.write_outbound(Bytes::from_static(b"c"));
+    let large = link.client.channel.write_outbound(Bytes::from(vec![b'd'; 100_000]));
+    assert!(!cancel(&encrypted) && !cancel(&large));
+    link.client.channel.clear_faults();
+    link.exchange();
+    assert!(link.server.received() == [b"ababc", &[b'd'; 100_000][..]].concat());
+    assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+}
+
+/// Holds bytes of its own when it is told to.
+#[derive(Default)]
+struct Holder(Option<HeldBytes>);
+
+impl Handler for Holder {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        match event.get::<usize>() {
+            Some(bytes) => self.0 = Some(ctx.count_held_bytes(*bytes)),
+            None => ctx.fire_user_event(event),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn t05_a_part_of_a_message_that_has_no_room_any_more_ends_the_connection() {
+    let water_marks = WaterMarks::new(10_000, 20_000).unwrap().with_hard_cap(100_000).unwrap();
+    let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+    let configs = Configs::new();
+    let mut link = Link::with(&configs, TlsOptions::default());
+    let client = TlsHandler::client(configs.client.clone(), ServerName::try_from(NAME).unwrap());
+    link.client = End::new(client, options);
+    link.client.insert_first(Holder::default());
+    link.exchange();
+    link.client.channel.set_room(0);
+    let write = link.client.channel.write_outbound(Bytes::from(vec![7; 90_000]));
+    link.client.channel.fire_user_event(75_530_usize);
+    link.client.channel.clear_faults();
+    link.exchange();
+    let error = write.join().unwrap_err();
+    assert!(error.to_string().contains("100000") || error.is_closed(), "{error}");
+    assert!(!link.client.channel.channel().is_open());
+    assert!(link.server.received().len() <= 65_536);
+}
+
+#[test]
+fn t05_a_channel_that_is_registered_again_goes_on_where_it_was() {
+    let mut link = Link::new();
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"early, ")));
+    let hello = link.client.sent();
+    let again = |link: &mut Link| {
+        for request in [Channel::deregister, Channel::register] {
+            let done = link.client.channel.on_loop(request);
+            link.client.channel.run();
+            done.join().unwrap();
+        }
+    };
+    again(&mut link);
+    crate::support::deliver(&mut link.server.channel, &hello, usize::MAX);
+    link.exchange();
+    link.client.channel.set_room(10);
+    drop(link.client.channel.write_outbound(Bytes::from(vec![b'l'; 200_000])));
+    again(&mut link);
+    link.client.channel.clear_faults();
+    link.exchange();
+    assert_eq!(link.server.received().len(), 7 + 200_000);
+    link.client.channel.close();
+    link.exchange();
+    assert_eq!(link.server.events.take(), ["handshake", "peer closed"]);
 }
 
 /// Plaintext that tells when it is dropped: when its last byte was encrypted.

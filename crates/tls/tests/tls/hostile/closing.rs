@@ -120,3 +120,23 @@ fn t02_the_end_of_the_stream_instead_of_a_close_notify_that_is_awaited_closes_wi
         assert_eq!(attack.victim.channel.read_error().map(|error| error.to_string()), None);
     }
 }
+
+#[test]
+fn t02_the_end_of_the_stream_does_not_cut_a_close_short() {
+    for awaits in [false, true] {
+        let channel = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
+        let options = TlsOptions::builder().await_close_notify(awaits);
+        let mut attack = with_channel(Victim::Client, TLS_1_3, options, channel);
+        attack.victim.channel.set_room(0);
+        let write = attack.victim.channel.write_outbound(Bytes::from_static(b"last words"));
+        attack.victim.channel.close();
+        attack.victim.channel.finish_inbound();
+        attack.victim.settle();
+        assert!(attack.victim.channel.channel().is_open(), "closed before its data is written");
+        attack.victim.channel.clear_faults();
+        attack.victim.settle();
+        write.join().unwrap();
+        assert!(!attack.victim.channel.channel().is_open());
+        assert!(attack.victim.channel.read_error().is_none());
+    }
+}
