@@ -101,6 +101,24 @@ fn t02_without_auto_read_the_handler_reads_for_its_handshake_only() {
 }
 
 #[test]
+fn t02_without_auto_read_a_read_goes_on_over_records_without_data() {
+    let configs = Configs::new();
+    let mut link = Link::with(&configs, TlsOptions::default());
+    let options = ChannelOptions { auto_read: false, ..ChannelOptions::default() };
+    let name = ServerName::try_from(NAME).unwrap();
+    link.client = End::new(TlsHandler::client(configs.client.clone(), name), options);
+    link.exchange();
+    assert!(link.client.channel.unread() > 0, "the tickets of the server");
+    link.client.channel.read();
+    drop(link.server.channel.write_outbound(Bytes::from_static(b"data")));
+    link.exchange();
+    assert_eq!(link.client.received(), b"data", "the read had brought tickets only");
+    drop(link.server.channel.write_outbound(Bytes::from_static(b"more")));
+    link.exchange();
+    assert_eq!(link.client.received(), b"", "a read is for one message");
+}
+
+#[test]
 fn t01_a_name_that_the_certificate_does_not_have_is_refused_with_an_alert() {
     let configs = Configs::new();
     let mut link = Link::with(&configs, TlsOptions::default());

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use waterwheel_channel::{ChannelOptions, Ctx, Handler, HandlerResult, Msg, WaterMarks};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_tls::rustls::ServerConfig;
 use waterwheel_tls::rustls::pki_types::ServerName;
-use waterwheel_tls::{OnCloseNotify, ServerTls, StopTls, TlsError, TlsHandler, TlsOptions};
+use waterwheel_tls::{
+    OnCloseNotify, ServerTls, StopTls, TlsError, TlsHandler, TlsHandshake, TlsOptions,
+};
 
-use crate::support::{Configs, Link, NAME, deliver};
+use crate::support::{Configs, End, Link, NAME, deliver};
 
 #[test]
 fn t06_tls_ends_in_the_middle_of_a_stream_with_no_byte_lost() {
@@ -165,4 +168,61 @@ fn t06_tls_that_cannot_begin_in_the_middle_of_a_stream_closes_the_channel() {
     assert!(!channel.channel().is_open());
     let cause = channel.channel().close_cause().unwrap();
     assert!(matches!(cause.find(), Some(TlsError::Configuration(_))), "{cause}");
+}
+
+/// The ciphertext of many small messages is much longer than they are. In the second case, only the last ones find no
+/// room, and close_notify would.
+#[test]
+fn t06_a_full_channel_whose_peer_ends_tls_is_closed_rather_than_sent_with_a_gap() {
+    let options = TlsOptions::builder().on_close_notify(OnCloseNotify::StopTls).build().unwrap();
+    let configs = Configs::new();
+    let water_marks = WaterMarks::new(10_000, 20_000).unwrap().with_hard_cap(100_000).unwrap();
+    for (count, size) in [(10_000, 10), (2_800, 14)] {
+        let mut link = Link::with(&configs, options);
+        let name = ServerName::try_from(NAME).unwrap();
+        let client = TlsHandler::client(configs.client.clone(), name).with_options(options);
+        let channel = ChannelOptions { water_marks, ..ChannelOptions::default() };
+        link.client = End::new(client, channel);
+        link.exchange();
+        link.client.channel.set_room(0);
+        let message = Bytes::from(vec![7; size]);
+        let writes: Vec<_> =
+            (0..count).map(|_| link.client.channel.write_outbound(message.clone())).collect();
+        link.server.channel.fire_user_event(StopTls);
+        let farewell = link.server.sent();
+        deliver(&mut link.client.channel, &farewell, usize::MAX);
+        link.client.settle();
+        assert!(!link.client.channel.channel().is_open(), "{count} messages");
+        assert!(writes.iter().all(|write| write.is_done()));
+        assert_eq!(link.client.channel.channel().pending_bytes(), 0);
+    }
+}
+
+/// Removes TLS when its handshake is over.
+struct RemoveTls;
+
+impl Handler for RemoveTls {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.is::<TlsHandshake>() {
+            ctx.pipeline().remove_if_present("tls")?;
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn t06_bytes_behind_a_handshake_that_ends_tls_are_passed_on_in_order() {
+    let mut link = Link::new();
+    let added =
+        link.server.channel.with_pipeline(|pipeline| pipeline.add_last("remove", RemoveTls));
+    added.unwrap().unwrap();
+    let hello = link.client.sent();
+    deliver(&mut link.server.channel, &hello, usize::MAX);
+    let answer = link.server.sent();
+    deliver(&mut link.client.channel, &answer, usize::MAX);
+    drop(link.client.channel.write_outbound(Bytes::from_static(b"in TLS")));
+    let flight = [&link.client.sent()[..], b"\x17\x03\x03"].concat();
+    deliver(&mut link.server.channel, &flight, usize::MAX);
+    deliver(&mut link.server.channel, b"\x00", usize::MAX);
+    assert_eq!(link.server.received(), b"in TLS\x17\x03\x03\x00");
 }
