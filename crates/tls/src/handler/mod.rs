@@ -66,10 +66,10 @@ use crate::session::{Fed, FedOutcome, TlsSession};
 ///    [limit](crate::TlsOptionsBuilder::close_timeout). `shutdown_output` sends close_notify,
 ///    and then ends the stream. What is not flushed fails. Nothing of TLS follows our close_notify, not even an alert.
 /// 6. *End of the peer.* After close_notify, and after what the handlers write while they read the data before it,
-///    [`OnCloseNotify`] decides; bytes behind it are ignored. The end of the stream without it is
+///    [`OnCloseNotify`](crate::OnCloseNotify) decides; bytes behind it are ignored. The end of the stream without it is
 ///    [`TlsError::Truncated`].
-/// 7. *Ending TLS.* [`StopTls`](crate::StopTls) ends TLS in order, with no byte lost in either direction. A handler that is removed
-///    without it sends close_notify, and fails what waits rather than sending it as plain text.
+/// 7. *Ending TLS.* [`StopTls`](crate::StopTls) ends TLS in order, with no byte lost in either direction. A handler that
+///    is removed without it sends close_notify, and fails what waits rather than sending it as plain text.
 pub struct TlsHandler {
     role: Option<TlsRole>,
     options: TlsOptions,
