@@ -83,8 +83,10 @@ fn r04_an_error_together_with_epollout_does_not_make_a_round_endless() {
         let name = SocketAddr::from_abstract_name(name).unwrap();
         let _elsewhere = UnixDatagram::bind_addr(&name).unwrap();
         theirs.connect_addr(&name).unwrap();
+        // The kernel makes room before it raises the error: a write in between is refused, because the peer is connected
+        // to another socket.
         let error = probe.error();
-        assert!(error.contains("reset"), "{error}");
+        assert!(error.contains("reset") || error.contains("not permitted"), "{error}");
         for write in all {
             write.wait_timeout(TIME_LIMIT).expect("each write completes");
         }
