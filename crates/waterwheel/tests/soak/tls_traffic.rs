@@ -29,7 +29,10 @@ impl TlsConfigs {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]);
         let made = made.expect("a certificate is made");
         let (certificate, key) = (made.cert.pem(), made.signing_key.serialize_pem());
-        let server = ServerTls::builder().certificate_pem(certificate.as_bytes(), key.as_bytes());
+        // A small cache of sessions is full after the first round, and so does not look like growth.
+        let server = ServerTls::builder()
+            .certificate_pem(certificate.as_bytes(), key.as_bytes())
+            .session_cache(32);
         let client = ClientTls::builder().trust_pem("the certificate", certificate.as_bytes());
         // The times are those of a busy machine.
         let options = TlsOptions::builder()
