@@ -1,4 +1,5 @@
-//! The pool's handler of a channel, the first or the one after TLS: notices what makes the channel unusable, and its limits of time.
+//! The pool's handler of a channel, the first or the one after TLS: notices what makes the channel unusable, and its
+//! limits of time.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -36,8 +37,9 @@ impl WatchTimes {
     }
 }
 
-/// Watches a pooled channel, next to its transport or after a handler that was named. Each limit has one timer, which is not touched by acquires and
-/// releases: it looks when it fires and is set again for the rest. A read costs one load of an atomic.
+/// Watches a pooled channel, next to its transport or after a handler that was named. Each limit has one timer, which is
+/// not touched by acquires and releases: it looks when it fires and is set again for the rest. A read costs one load of
+/// an atomic.
 pub(crate) struct PoolWatch {
     connection: Arc<PooledChannel>,
     times: WatchTimes,

@@ -14,7 +14,6 @@ use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use rustls::AlertDescription;
@@ -183,9 +182,6 @@ struct ChoiceNotice(LocalCtx);
 
 impl Drop for ChoiceNotice {
     fn drop(&mut self) {
-        // If the handler is gone, nobody waits for the choice.
-        let _gone = self.0.run(|ctx| {
-            ctx.schedule(Duration::ZERO, timers::CHOICE_MADE);
-        });
+        timers::call_soon(&self.0, timers::CHOICE_MADE);
     }
 }

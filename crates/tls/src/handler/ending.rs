@@ -140,16 +140,19 @@ impl TlsHandler {
 
     /// Writes the close_notify, and keeps the close until it is written. Later closes join the first.
     pub(super) fn begin_close(&mut self, ctx: &Ctx<'_>, close: OutputEnd) {
-        if !self.closing.is_begun() {
+        let is_first = !self.closing.is_begun();
+        if is_first {
             self.write_close_notify(ctx);
             self.closing.awaits_peer = self.options.awaits_close_notify
                 && self.closing.is_sent
                 && self.is_established()
                 && !self.has_peer_closed();
-            self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
         }
         self.closing.requests.push(close);
         let ready = self.closing.take_ready();
+        if is_first && ready.is_empty() {
+            self.limit_timer.set(ctx, self.options.close_timeout, timers::CLOSE_LIMIT);
+        }
         self.pass_closes_on(ctx, ready);
     }
 

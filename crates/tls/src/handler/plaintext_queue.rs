@@ -17,7 +17,6 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::{ChannelError, Completion, Ctx, HeldBytes, LocalCtx, PendingWriteQueue};
@@ -313,10 +312,9 @@ fn refuse(ctx: &Ctx<'_>, error: ChannelError, done: Completion) {
 /// Calls the handler again; closes the channel if ciphertext was refused, because the peer cannot decrypt what follows
 /// a gap.
 fn go_on(local: &LocalCtx, failure: Option<&Error>) {
-    let refused = failure.filter(|error| !error.is_closed()).cloned();
-    // If the handler is gone, nothing waits.
-    let _gone = local.run(move |ctx| match refused {
-        Some(error) => ctx.abort(error),
-        None => drop(ctx.schedule(Duration::ZERO, timers::WRITTEN)),
-    });
+    match failure.filter(|error| !error.is_closed()).cloned() {
+        // If the handler is gone, nothing waits.
+        Some(refused) => drop(local.run(move |ctx| ctx.abort(refused))),
+        None => timers::call_soon(local, timers::WRITTEN),
+    }
 }

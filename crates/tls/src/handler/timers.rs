@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use waterwheel_channel::{Completion, Ctx, TimerId};
+use waterwheel_channel::{Completion, Ctx, LocalCtx, TimerId};
 
 /// The handshake has taken too long.
 pub(super) const HANDSHAKE_LIMIT: u32 = 0;
@@ -15,16 +15,19 @@ pub(super) const CLOSE_LIMIT: u32 = 3;
 /// The configuration of the server was chosen.
 pub(super) const CHOICE_MADE: u32 = 4;
 
-/// Returns a completion that calls the handler's `on_timer` with `tag`, in the next turn. A completion is called
-/// without the handler; a timer with it.
+/// Returns a completion that calls the handler's `on_timer` with `tag`, in the next turn.
 pub(super) fn call_back(ctx: &Ctx<'_>, tag: u32) -> Completion {
     let local = ctx.to_local();
-    Completion::local(move |_| {
-        // If the handler is gone, it has settled everything itself.
-        let _gone = local.run(move |ctx| {
-            ctx.schedule(Duration::ZERO, tag);
-        });
-    })
+    Completion::local(move |_| call_soon(&local, tag))
+}
+
+/// Calls the handler's `on_timer` with `tag`, in the next turn. Completions and futures end without the handler at hand;
+/// a timer has it.
+pub(super) fn call_soon(local: &LocalCtx, tag: u32) {
+    // If the handler is gone, it has settled everything itself.
+    let _gone = local.run(move |ctx| {
+        ctx.schedule(Duration::ZERO, tag);
+    });
 }
 
 /// A timer that is set at most once at a time.

@@ -189,6 +189,7 @@ impl TlsSession {
     ) -> FedOutcome {
         loop {
             match self.side.process(work, used, plaintext, &mut self.output) {
+                SideProgress::Read if *used == work.len() => return FedOutcome::NeedsInput,
                 SideProgress::Again | SideProgress::Read => {}
                 SideProgress::NeedsInput => return FedOutcome::NeedsInput,
                 SideProgress::PeerClosed => {

@@ -29,7 +29,7 @@ pub(super) enum SideProgress {
     Again,
     /// Nothing is left to do before there is more input.
     NeedsInput,
-    /// Data was read.
+    /// Data was read. At the end of the input, nothing is left to do.
     Read,
     /// The peer has sent close_notify.
     PeerClosed,
@@ -71,11 +71,7 @@ impl SessionSide {
             Self::Client(client) => step(client.process_tls_records(rest), plaintext, output),
         };
         *used += discard;
-        match progress {
-            SideProgress::Read if *used == input.len() => SideProgress::NeedsInput,
-            SideProgress::Read => SideProgress::Again,
-            progress => progress,
-        }
+        progress
     }
 
     /// Collects the alert of a connection that has failed. The input is not looked at again: a record that was decrypted
