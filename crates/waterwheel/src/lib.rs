@@ -31,6 +31,7 @@
 #![forbid(unsafe_code)]
 
 pub use bytes;
+pub use waterwheel_async as async_bridge;
 pub use waterwheel_channel as channel;
 pub use waterwheel_codec as codec;
 pub use waterwheel_executor as executor;
