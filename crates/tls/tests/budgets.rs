@@ -22,6 +22,10 @@ mod support;
 
 const ROUNDS: u64 = 200;
 
+/// Bytes of a connection at rest, so that growth is noticed: 3,244 with aws-lc-rs, which keeps its keys in memory of C
+/// that is not counted here, and 4,278 with ring, which keeps them in the connection.
+const AT_REST: usize = if cfg!(feature = "aws-lc-rs") { 4_096 } else { 5_120 };
+
 /// The embedded transport clones what is sent, and the first clone of new bytes allocates.
 const OF_THE_TRANSPORT: u64 = 1;
 
@@ -91,8 +95,7 @@ fn t05_a_connection_at_rest_takes_less_than_twice_the_memory_of_rustls_itself() 
     let ours = with_tls - without_tls;
     println!("a TLS server connection at rest: {ours} bytes, of rustls with its buffers: {rustls}");
     assert!(ours <= 2 * rustls, "{ours} bytes, and {rustls} of rustls");
-    // The budget itself, so that growth is noticed.
-    assert!(ours <= 4_096, "{ours} bytes");
+    assert!(ours <= AT_REST, "{ours} bytes");
 }
 
 /// Sets a timer, as the limit of a handshake does: the first one of a loop allocates its wheel.
