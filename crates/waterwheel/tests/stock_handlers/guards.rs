@@ -16,10 +16,7 @@ use waterwheel::codec::ProxyServer;
 use waterwheel::handlers::{AcceptRate, AddressLimit, NetworkFilter, NetworkRules};
 use waterwheel::net::{Blocking, Epoll, Poll, Tcp, Unix, existing_listener};
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::WAIT_LIMIT;
+use crate::program::WAIT_LIMIT;
 
 /// Echoes bytes, and panics if it reads "panic".
 struct Echo;

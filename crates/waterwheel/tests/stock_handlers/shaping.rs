@@ -18,10 +18,7 @@ use waterwheel::executor::{Clock, Error, Nanos};
 use waterwheel::handlers::{TrafficLimiter, TrafficRate, TrafficShaping};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::{Program, WAIT_LIMIT};
+use crate::program::{Program, WAIT_LIMIT};
 
 const CONNECTIONS: usize = 200;
 const RATE: u64 = 4_000_000;

@@ -11,10 +11,7 @@ use waterwheel::codec::LineDecoder;
 use waterwheel::handlers::{FlowControl, FlushConsolidation};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::connect;
+use crate::program::{WAIT_LIMIT, connect};
 
 /// Answers a line after a while, and takes the next one only then.
 struct SlowEcho {
@@ -100,7 +97,7 @@ fn c14_consolidated_flushes_of_four_threads_arrive_complete_over_tcp() {
         .join()
         .unwrap();
     let mut peer = connect(server.local_address().unwrap().socket_addr().unwrap());
-    let channel = channels.recv_timeout(program::WAIT_LIMIT).unwrap();
+    let channel = channels.recv_timeout(WAIT_LIMIT).unwrap();
     let senders: Vec<_> = (0..4_u8)
         .map(|thread| {
             let channel = channel.clone();

@@ -14,10 +14,7 @@ use waterwheel::executor::Error;
 use waterwheel::handlers::{FirstMessageDeadline, ReadTimeout, TimeoutError, WriteTimeout};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/program.rs"]
-mod program;
-
-use program::{WAIT_LIMIT, connect};
+use crate::program::{WAIT_LIMIT, connect};
 
 const LIMIT: Duration = Duration::from_millis(60);
 
