@@ -132,8 +132,8 @@ pub use crate::foreign::{
     Foreign, ForeignContext, ForeignHandle, ForeignHandler, OnReady, on_ready,
 };
 pub use crate::futures::{
-    Elapsed, Interval, LocalJoin, Sleep, Timeout, interval, interval_with, sleep, timeout,
-    yield_now,
+    Elapsed, Interval, LocalJoin, Sleep, TaskScope, Timeout, interval, interval_with, sleep,
+    timeout, yield_now,
 };
 pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{

@@ -37,8 +37,9 @@ impl WakeFlag {
         !self.0.swap(true, Ordering::AcqRel)
     }
 
-    /// Lowers the flag. Called on the loop, before it looks for work.
-    pub(crate) fn lower(&self) {
-        self.0.swap(false, Ordering::AcqRel);
+    /// Lowers the flag. Called on the loop, before it looks for work. Returns `false` if the flag was low: the loop has
+    /// looked since the last raise.
+    pub(crate) fn lower(&self) -> bool {
+        self.0.swap(false, Ordering::AcqRel)
     }
 }

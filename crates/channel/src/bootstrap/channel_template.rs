@@ -28,6 +28,18 @@ impl ChannelTemplate {
         self.initialiser = Some(Arc::new(initialiser));
     }
 
+    /// Adds an initialiser, which runs after the present one.
+    pub(super) fn then_initialise_by(
+        &mut self,
+        next: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) {
+        let first = self.initialiser.take();
+        self.initialise_by(move |edit| {
+            first.as_ref().map_or(Ok(()), |first| first(edit))?;
+            next(edit)
+        });
+    }
+
     /// Runs the initialiser, if there is one.
     pub(super) fn initialise(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
         self.initialiser.as_ref().map_or(Ok(()), |initialiser| initialiser(edit))

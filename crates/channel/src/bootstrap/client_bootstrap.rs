@@ -117,6 +117,15 @@ impl Bootstrap {
         self
     }
 
+    /// Adds an initialiser of each pipeline, which is called after the present one, in the same edit.
+    pub fn extend_initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.template.then_initialise_by(initialiser);
+        self
+    }
+
     /// Sets the options of each channel.
     pub fn options(mut self, options: impl Into<Arc<ChannelOptions>>) -> Self {
         self.template.options = options.into();

@@ -60,7 +60,7 @@ use crate::pipeline::{Edit, In};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[must_use = "a bootstrap does nothing until bind or serve is called"]
+#[must_use = "a bootstrap does nothing until bind or listen_on is called"]
 pub struct ServerBootstrap {
     boss: Loops,
     pub(super) workers: Loops,
@@ -116,6 +116,15 @@ impl ServerBootstrap {
         initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
     ) -> Self {
         self.child.initialise_by(initialiser);
+        self
+    }
+
+    /// Adds an initialiser of each connection's pipeline, which is called after the present one, in the same edit.
+    pub fn extend_child_initialiser(
+        mut self,
+        initialiser: impl Fn(&mut Edit<'_>) -> Result<(), Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.child.then_initialise_by(initialiser);
         self
     }
 
@@ -226,7 +235,7 @@ impl ServerBootstrap {
     /// server's channel when it accepts connections. The socket options of this bootstrap are set on the socket; all
     /// other options of the socket stay the same.
     #[track_caller]
-    pub fn serve(&self, listener: impl Transport) -> PromiseFuture<Channel> {
+    pub fn listen_on(&self, listener: impl Transport) -> PromiseFuture<Channel> {
         if !listener.is_listening() {
             return self.boss.failed(unsupported(listener.name(), "accept connections"));
         }

@@ -277,8 +277,10 @@ impl ChannelCore {
         }
     }
 
+    /// True if a call into the channel has to wait: for deferred calls that are queued, or because calls between
+    /// channels are nested too deeply.
     #[inline]
-    fn must_defer(&self) -> bool {
+    pub(crate) fn must_defer(&self) -> bool {
         let too_deep = !self.is_entered.get() && self.here.channels().is_too_deep();
         too_deep || self.cold.get().is_some_and(|cold| !cold.calls.is_empty())
     }

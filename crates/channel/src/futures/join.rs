@@ -24,6 +24,10 @@ impl<T> LocalJoin<T> {
         Self { outcome, future_waker }
     }
 
+    pub(super) fn future_waker(&self) -> &Arc<FutureWaker> {
+        &self.future_waker
+    }
+
     /// Makes the loop drop the spawned future soon; awaiting this handle then returns `Cancelled`. Has no effect
     /// if the spawned future has completed.
     pub fn abort(&self) {

@@ -178,17 +178,27 @@ impl SpawnedFutures {
         let mut polled = 0;
         for _ in 0..count {
             let Some(token) = self.ready.pop() else { break };
-            polled += u64::from(self.poll(sender, token));
+            polled += u64::from(self.poll_if_woken(sender, token));
         }
         polled
     }
 
-    fn poll(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
+    /// Polls a future from the ready queue, unless [`poll_now`](Self::poll_now) has polled it since.
+    fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            slot.future_waker.woken.lower();
-            slot.task.take().map(|task| (task, slot.origin))
+            let is_woken = slot.future_waker.woken.lower();
+            if is_woken { slot.task.take().map(|task| (task, slot.origin)) } else { None }
         });
-        let Some(((mut task, waker), origin)) = taken else { return false };
+        taken.is_some_and(|(task, origin)| self.poll(sender, token, task, origin))
+    }
+
+    fn poll(
+        &self,
+        sender: &CommandSender<LoopCommand>,
+        token: Token,
+        (mut task, waker): (BoxedFuture, Waker),
+        origin: Origin,
+    ) -> bool {
         // The task catches a panic of its future; this guard is for the rest of the task.
         let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
         let polled = sender.run_user_code(UserCode::Future, origin, poll);
@@ -205,6 +215,19 @@ impl SpawnedFutures {
             }
         }
         true
+    }
+
+    /// Polls a future at once. Nothing happens if it is gone, or is being polled.
+    pub(crate) fn poll_now(&self, sender: &CommandSender<LoopCommand>, future_waker: &FutureWaker) {
+        let token = future_waker.slot();
+        let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
+            let task = slot.task.take()?;
+            slot.future_waker.woken.lower();
+            Some((task, slot.origin))
+        });
+        if let Some((task, origin)) = taken {
+            self.poll(sender, token, task, origin);
+        }
     }
 
     /// Drops a future that was aborted.

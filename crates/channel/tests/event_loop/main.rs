@@ -13,5 +13,6 @@ mod regressions;
 mod shutdown;
 mod sleep_and_interval;
 mod tail_tasks;
+mod task_scope;
 mod task_share;
 mod watchdog;

@@ -15,7 +15,7 @@ use crate::sockets::tcp::Tcp;
 use crate::sockets::unix_streams::Unix;
 
 /// Returns the transport of a server over a socket that listens already, of the standard library or any other,
-/// for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve). The socket is TCP or a Unix
+/// for [`ServerBootstrap::listen_on`](waterwheel_channel::ServerBootstrap::listen_on). The socket is TCP or a Unix
 /// stream.
 ///
 /// The socket becomes non-blocking, also for other owners of the same open file description, and close-on-exec:
@@ -29,7 +29,7 @@ use crate::sockets::unix_streams::Unix;
 ///
 /// let group = EventLoopGroup::builder(Auto).threads(1).build()?;
 /// let listener = existing_listener(TcpListener::bind("127.0.0.1:0")?)?;
-/// let server = ServerBootstrap::new(&group, Tcp).serve(listener).join()?;
+/// let server = ServerBootstrap::new(&group, Tcp).listen_on(listener).join()?;
 /// assert!(server.is_active() && server.local_address().is_some());
 /// # group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5))?.join()?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -34,7 +34,7 @@ const UNNAMED: &str = "unknown";
 /// let bootstrap = ServerBootstrap::new(&group, Tcp);
 /// for socket in inherited {
 ///     println!("{} at {:?}", socket.name(), socket.local_address());
-///     let server = bootstrap.serve(socket.into_listener()?).join()?;
+///     let server = bootstrap.listen_on(socket.into_listener()?).join()?;
 /// }
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -129,7 +129,7 @@ impl Inherited {
         from_kernel(rustix::net::getsockname(&self.fd).ok()?)
     }
 
-    /// Returns a transport for [`ServerBootstrap::serve`](waterwheel_channel::ServerBootstrap::serve).
+    /// Returns a transport for [`ServerBootstrap::listen_on`](waterwheel_channel::ServerBootstrap::listen_on).
     ///
     /// # Errors
     /// Returns the errors of [`existing_listener`].

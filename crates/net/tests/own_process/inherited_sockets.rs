@@ -88,7 +88,7 @@ fn serves() {
             edit.add_last("named", Named(greeting.clone()))?;
             Ok(())
         });
-        let server = bootstrap.serve(socket.into_listener().unwrap()).join().unwrap();
+        let server = bootstrap.listen_on(socket.into_listener().unwrap()).join().unwrap();
         assert_eq!(server.local_address(), Some(address.clone()));
         println!("{name} {address}");
         servers.push(server);

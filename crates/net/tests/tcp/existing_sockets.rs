@@ -49,7 +49,7 @@ fn c12_an_existing_listener_is_served_with_its_waiting_connections() {
     on_every_loop(|rig| {
         let (listener, address) = listen();
         let mut early = TcpStream::connect(address).unwrap();
-        let server = get(echo(rig).serve(existing_listener(listener).unwrap()));
+        let server = get(echo(rig).listen_on(existing_listener(listener).unwrap()));
         assert!(server.is_active() && server.is_server());
         assert_eq!(ip(server.local_address()), address);
         assert_echoes(&mut early);
@@ -97,7 +97,7 @@ fn c12_options_are_set_on_existing_sockets_and_unset_ones_stay_unchanged() {
             .socket_option(SocketOption::KeepAlive(true))
             .child_socket_option(SocketOption::NoDelay(true));
         let limit = ConnectionLimit::new(1);
-        get(server.connection_limit(&limit).serve(existing_listener(listener).unwrap()));
+        get(server.connection_limit(&limit).listen_on(existing_listener(listener).unwrap()));
         assert!(sockopt::socket_keepalive(&seen).unwrap() && sockopt::tcp_nodelay(&seen).unwrap());
         let mut peer = TcpStream::connect(address).unwrap();
         assert_echoes(&mut peer);
@@ -112,7 +112,7 @@ fn c12_options_are_set_on_existing_sockets_and_unset_ones_stay_unchanged() {
         assert!(sockopt::socket_keepalive(&seen).unwrap());
         assert!(!sockopt::tcp_nodelay(&seen).unwrap(), "an option that was not given");
         let error = echo(rig).socket_option(SocketOption::Backlog(1));
-        let error = error.serve(existing_listener(listen().0).unwrap()).join().unwrap_err();
+        let error = error.listen_on(existing_listener(listen().0).unwrap()).join().unwrap_err();
         assert!(error.to_string().contains("backlog"), "{error}");
     });
 }
@@ -152,14 +152,14 @@ fn c12_a_descriptor_that_is_not_such_a_socket_is_refused_with_the_reason() {
             assert!(error.contains(words), "{error}: {words}");
         }
         let stream = existing_stream(theirs).unwrap();
-        let error = echo(rig).serve(stream).join().unwrap_err().to_string();
+        let error = echo(rig).listen_on(stream).join().unwrap_err().to_string();
         assert!(error.contains("`tcp` cannot accept connections"), "{error}");
         let clients = Bootstrap::new(&group(rig), Tcp);
         let listener = existing_listener(listen().0).unwrap();
         let error = clients.adopt(listener).join().unwrap_err().to_string();
         assert!(error.contains("`tcp` cannot be a connection"), "{error}");
         for unfit in
-            [echo(rig).serve(Listener::new(Tcp)).join(), clients.adopt(Stream::new(Tcp)).join()]
+            [echo(rig).listen_on(Listener::new(Tcp)).join(), clients.adopt(Stream::new(Tcp)).join()]
         {
             let error = unfit.unwrap_err().to_string();
             assert!(error.contains("not connected"), "{error}");
@@ -181,7 +181,7 @@ fn c12_a_failing_initialiser_or_a_cancel_closes_an_existing_socket() {
         let (listener, address) = listen();
         let (hold, held) = std::sync::mpsc::channel::<()>();
         rig.event_loop.execute(move || assert!(held.recv().is_err())).unwrap();
-        let served = echo(rig).serve(existing_listener(listener).unwrap());
+        let served = echo(rig).listen_on(existing_listener(listener).unwrap());
         assert!(served.cancel());
         drop(hold);
         wait_until("the address is free", || TcpListener::bind(address).is_ok());
@@ -195,7 +195,7 @@ fn c12_existing_unix_listeners_are_served_too() {
         let path = std::env::temp_dir().join(name);
         let _ = std::fs::remove_file(&path);
         let listener = UnixListener::bind(&path).unwrap();
-        let server = get(echo(rig).serve(existing_listener(listener).unwrap()));
+        let server = get(echo(rig).listen_on(existing_listener(listener).unwrap()));
         assert!(matches!(server.local_address(), Some(Address::Unix(_))));
         let mut peer = UnixStream::connect(&path).unwrap();
         peer.set_read_timeout(Some(TIME_LIMIT)).unwrap();

@@ -216,7 +216,7 @@ fn c13_existing_sockets_at_the_longest_path_are_adopted() {
         let listener = bound(SocketType::STREAM, &door);
         rustix::net::listen(&listener, 8).unwrap();
         let (server, shown) = server(group);
-        let server = get(server.serve(existing_listener(listener).unwrap()));
+        let server = get(server.listen_on(existing_listener(listener).unwrap()));
         assert_eq!(server.local_address(), address(&door));
         let client = bound(SocketType::STREAM, &from);
         connected(&client, &door);

@@ -75,7 +75,7 @@ fn over_servers(test: impl Fn(&EventLoopGroup, &dyn Fn(&GuardChain) -> Bound)) {
     test(&shared[0], &|guards| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listener = existing_listener(listener).unwrap();
-        Bound::One(echo_server(&shared[0], guards).serve(listener).join().unwrap())
+        Bound::One(echo_server(&shared[0], guards).listen_on(listener).join().unwrap())
     });
     let own_loops = EventLoopGroup::per_channel(Blocking).build().unwrap();
     test(&own_loops, &|guards| {

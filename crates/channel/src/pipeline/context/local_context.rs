@@ -50,18 +50,23 @@ impl LocalCtx {
     pub fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) -> Result<(), Error> {
         let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
         let slot = self.slot;
-        core.enter_or_defer(move |core| {
-            let mut slots = core.pipeline.slots.borrow_mut();
-            let Some(at) = slots.find(slot) else { return };
-            // The handler is taken out, as for any call, so that it keeps its place if `f` removes it.
-            let handler = slots.at_mut(at).begin_call();
-            drop(slots);
-            match handler {
-                Some(handler) => core.call(at, handler, |_, ctx| f(ctx)),
-                None => f(&Ctx::new(core, at)), // The handler is running, and keeps its slot until it returns.
-            }
-        });
+        core.enter_or_defer(move |core| core.call_with_context(slot, f));
         Ok(())
+    }
+
+    /// Calls `f` with the handler's context like [`run`](Self::run), but never later: returns `None`, without a call,
+    /// if calls between channels are nested too deeply or calls of `run` are still waiting. `f` may borrow, and returns
+    /// a value; a panic of `f` closes the channel, and returns `None` too.
+    ///
+    /// # Errors
+    /// The handler was removed, or the channel is closed; `f` is not called.
+    pub fn run_now<R>(&self, f: impl FnOnce(&Ctx<'_>) -> R) -> Result<Option<R>, Error> {
+        let core = self.find().ok_or_else(|| Error::new(ChannelError::Gone))?;
+        let mut result = None;
+        if !core.must_defer() {
+            core.enter(|core| core.call_with_context(self.slot, |ctx| result = Some(f(ctx))));
+        }
+        Ok(result)
     }
 
     /// True while the handler is in the pipeline and the channel is open.
@@ -74,6 +79,21 @@ impl LocalCtx {
         let core = self.here.channels().find(self.channel)?;
         let found = core.pipeline.slots.borrow().find(self.slot).is_some();
         found.then_some(core)
+    }
+}
+
+impl ChannelCore {
+    /// Calls `f` with the context of a handler, unless the handler is gone.
+    fn call_with_context(self: &Rc<Self>, slot: SlotId, f: impl FnOnce(&Ctx<'_>)) {
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let Some(at) = slots.find(slot) else { return };
+        // The handler is taken out, as for any call, so that it keeps its place if `f` removes it.
+        let handler = slots.at_mut(at).begin_call();
+        drop(slots);
+        match handler {
+            Some(handler) => self.call(at, handler, |_, ctx| f(ctx)),
+            None => f(&Ctx::new(self, at)), // The handler is running, and keeps its slot until it returns.
+        }
     }
 }
 
