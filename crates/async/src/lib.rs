@@ -5,4 +5,11 @@
 //!
 //! | module | contents | begin with |
 //! |---|---|---|
+//! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | [`TokioRuntime`] |
 #![forbid(unsafe_code)]
+
+#[cfg(feature = "tokio")]
+mod tokio_runtime;
+
+#[cfg(feature = "tokio")]
+pub use crate::tokio_runtime::{TokioRuntime, TokioTask, TokioTaskError};
