@@ -20,8 +20,7 @@ use crate::support::endpoints::{Server, Service, http_response};
 use crate::support::peer_program::PeerProgram;
 
 /// Findings that are accepted, although testssl.sh has something against them.
-const ACCEPTED: [(&str, &str); 6] = [
-    ("engine_problem", "of the openssl that runs testssl.sh"),
+const ACCEPTED: [(&str, &str); 5] = [
     ("cipher_order", "all suites of rustls are strong, and the client knows its hardware"),
     ("cert_validityPeriod", "the certificates of the test never expire"),
     ("cert_revocation", "nobody revokes the certificates of the test"),
@@ -30,12 +29,17 @@ const ACCEPTED: [(&str, &str); 6] = [
 ];
 
 /// The severities of testssl.sh that are not in order, mildest first.
-const SEVERITIES: [&str; 5] = ["WARN", "LOW", "MEDIUM", "HIGH", "CRITICAL"];
+const SEVERITIES: [&str; 4] = ["LOW", "MEDIUM", "HIGH", "CRITICAL"];
+
+/// The severity of a check that could not be made. On a busy machine that happens to some: the openssl of testssl.sh may
+/// leave before the ticket comes with which it was to return.
+const NOT_EXAMINED: &str = "WARN";
 
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     /// Zero if the finding is in order, or says nothing.
     rank: usize,
+    is_examined: bool,
     text: String,
 }
 
@@ -55,7 +59,7 @@ fn examine(address: SocketAddr, root: &Path, report: &Path) -> BTreeMap<String, 
 /// Parses the flat JSON of testssl.sh, which has a line per field.
 fn parse(report: &str) -> BTreeMap<String, Finding> {
     let mut findings = BTreeMap::new();
-    let (mut id, mut rank) = (String::new(), 0);
+    let (mut id, mut rank, mut is_examined) = (String::new(), 0, true);
     for line in report.lines() {
         let Some((field, value)) = line.split_once(" : ") else { continue };
         let value = value.trim_end_matches(',').trim_matches('"').to_owned();
@@ -63,9 +67,11 @@ fn parse(report: &str) -> BTreeMap<String, Finding> {
             "id" => id = value,
             "severity" => {
                 rank = SEVERITIES.iter().position(|name| *name == value).map_or(0, |at| at + 1);
+                is_examined = value != NOT_EXAMINED;
             }
             "finding" => {
-                findings.insert(std::mem::take(&mut id), Finding { rank, text: value });
+                let finding = Finding { rank, is_examined, text: value };
+                findings.insert(std::mem::take(&mut id), finding);
             }
             _ => {}
         }
@@ -112,15 +118,18 @@ fn t09_testssl_finds_nothing_above_what_rustls_has() {
     let expected =
         ["TLS1_2", "TLS1_3", "cert_trust", "heartbleed", "secure_client_renego", "LUCKY13"];
     for id in expected {
-        assert!(ours.contains_key(id), "{id} was examined, with {} others", ours.len());
+        let is_examined = ours.get(id).is_some_and(|finding| finding.is_examined);
+        assert!(is_examined, "{id}: {:?}, of {} findings", ours.get(id), ours.len());
     }
     for (id, finding) in &ours {
-        let bound = theirs.get(id).map_or(0, |finding| finding.rank);
-        assert!(finding.rank <= bound, "{id}: {finding:?}, rustls: {:?}", theirs.get(id));
+        let of_rustls = theirs.get(id).filter(|finding| finding.is_examined);
+        let is_above = of_rustls.is_some_and(|of_rustls| finding.rank > of_rustls.rank);
+        assert!(!is_above, "{id}: {finding:?}, rustls: {of_rustls:?}");
         let is_accepted = ACCEPTED.iter().any(|(accepted, _)| accepted == id);
         assert!(finding.rank == 0 || is_accepted, "{id}: {finding:?}");
     }
     assert_eq!(ours["cert_chain_of_trust"].text, "passed.");
-    let missing: Vec<_> = theirs.keys().filter(|id| !ours.contains_key(*id)).collect();
+    let examined = theirs.iter().filter(|(_, finding)| finding.is_examined);
+    let missing: Vec<_> = examined.filter(|(id, _)| !ours.contains_key(*id)).collect();
     assert!(missing.is_empty(), "found with rustls only: {missing:?}");
 }
