@@ -5,11 +5,34 @@
 //!
 //! | module | contents | begin with |
 //! |---|---|---|
+//! | `channel` | a channel as a stream and a sink of messages | [`AsyncChannel`] |
+//! | `serve`, `connect` | servers and clients whose connections are async functions | [`Serve`], [`ConnectAsync`] |
+//! | `byte_stream` | a channel of bytes as `AsyncRead` and `AsyncWrite` | [`ByteStream`] |
 //! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | [`TokioRuntime`] |
+//! | `bridge` | the handler at the end of the pipeline, and what it shares with futures | |
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `futures` | `Stream`, `Sink`, `AsyncRead`, `AsyncBufRead` and `AsyncWrite` of the futures crates |
+//! | `tokio` | `AsyncRead`, `AsyncBufRead` and `AsyncWrite` of tokio; calls into a tokio runtime of the user's |
+//! | `hyper` | hyper's `Read` and `Write`, its executor and its timer |
 #![forbid(unsafe_code)]
 
+mod bridge;
+mod byte_stream;
+mod channel;
+mod connect;
+mod error;
+mod serve;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
 
+pub use crate::byte_stream::ByteStream;
+pub use crate::channel::{AsyncChannel, AsyncReader, AsyncWriter};
+pub use crate::connect::ConnectAsync;
+pub use crate::error::AsyncError;
+pub use crate::serve::{ConnectionResult, Serve, serve_channel};
 #[cfg(feature = "tokio")]
 pub use crate::tokio_runtime::{TokioRuntime, TokioTask, TokioTaskError};

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Waker};
 use waterwheel_executor::{Error, ErrorKind};
 
 use super::spawned::FutureWaker;
+use crate::event_loop::local_loop::LocalLoop;
 
 /// A future that returns the outcome of a future spawned on the same loop. If the handle is dropped, the spawned future
 /// continues to run.
@@ -32,6 +33,15 @@ impl<T> LocalJoin<T> {
     /// if the spawned future has completed.
     pub fn abort(&self) {
         self.future_waker.abort();
+    }
+
+    /// Polls the spawned future at once if it was woken, inside of the present call instead of in the task phase. For
+    /// code that has just woken the future, and knows that nothing of its own is borrowed. Returns false if the future
+    /// was not woken, is being polled, has completed or was dropped.
+    pub fn poll_if_woken(&self) -> bool {
+        LocalLoop::current().is_some_and(|here| {
+            here.futures().poll_if_woken(here.sender(), self.future_waker.slot())
+        })
     }
 
     /// True if the spawned future has completed or was dropped.

@@ -5,7 +5,6 @@ use std::fmt;
 use std::future::Future;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
-use std::task::Waker;
 
 use waterwheel_executor::Origin;
 
@@ -129,25 +128,6 @@ impl Drop for ScopeEntry {
             let entry = scope.tasks.borrow_mut().remove(self.token);
             drop(entry);
         }
-    }
-}
-
-impl<T> LocalJoin<T> {
-    /// Polls the spawned future now instead of in the task phase, inside of the present call; only on its loop. Has no
-    /// effect if the future is being polled, has completed or was dropped.
-    ///
-    /// For code that has just made something ready that the future waits for, and knows that nothing of its own is
-    /// borrowed.
-    pub fn poll_now(&self) {
-        if let Some(here) = LocalLoop::current() {
-            here.futures().poll_now(here.sender(), self.future_waker());
-        }
-    }
-
-    /// True if this waker wakes the spawned future.
-    #[must_use]
-    pub fn is_woken_by(&self, waker: &Waker) -> bool {
-        std::ptr::addr_eq(waker.data(), Arc::as_ptr(self.future_waker()))
     }
 }
 

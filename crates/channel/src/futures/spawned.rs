@@ -62,7 +62,7 @@ impl FutureWaker {
         Arc::new(Self { woken, slot, sender })
     }
 
-    fn slot(&self) -> Token {
+    pub(super) fn slot(&self) -> Token {
         Token::from_bits(self.slot.load(Ordering::Relaxed))
     }
 
@@ -183,10 +183,11 @@ impl SpawnedFutures {
         polled
     }
 
-    /// Polls a future from the ready queue, unless [`poll_now`](Self::poll_now) has polled it since.
-    fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
+    /// Polls a future, unless it was polled since it was woken, or is being polled.
+    pub(super) fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            let is_woken = slot.future_waker.woken.lower();
+            // The flag of a future that is being polled stays: its wake is served by the ready queue.
+            let is_woken = slot.task.is_some() && slot.future_waker.woken.lower();
             if is_woken { slot.task.take().map(|task| (task, slot.origin)) } else { None }
         });
         taken.is_some_and(|(task, origin)| self.poll(sender, token, task, origin))

@@ -1,0 +1,440 @@
+//! The state that the bridge's handler shares with the handles of futures.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use waterwheel_channel::{
+    Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, Message, Msg, ReadPause,
+    TaskScope,
+};
+use waterwheel_executor::Error;
+
+use super::waker_slot::WakerSlot;
+use crate::error::AsyncError;
+
+/// The capacity from which the empty queue is freed.
+const KEPT_CAPACITY: usize = 64;
+
+/// The number of errors that wait for the reader at once. More pass on to the end of the pipeline, which reports them.
+pub(crate) const MAX_ERRORS: usize = 16;
+
+/// The state of a bridge. `In` is the type of the messages that futures read.
+pub(crate) struct BridgeState<In> {
+    channel: Channel,
+    scope: TaskScope,
+    /// The context of the bridge's handler, once that was added.
+    ctx: OnceCell<LocalCtx>,
+    inbound: RefCell<VecDeque<Result<In, Error>>>,
+    is_input_over: Cell<bool>,
+    reader: WakerSlot,
+    /// Present while nobody waits for a message.
+    busy: RefCell<Option<Busy>>,
+    writer: WakerSlot,
+    /// The number of written messages whose result is not known.
+    unfinished_writes: Cell<usize>,
+    /// The first failure of a write that nobody was told.
+    write_error: RefCell<Option<Error>>,
+    is_draining: Cell<bool>,
+    drain_waiter: WakerSlot,
+    open_halves: Cell<OpenHalves>,
+    /// The last error of the pipeline: the cause of the close may be the same.
+    last_error: RefCell<Option<Error>>,
+    task_poll: Cell<TaskPoll>,
+}
+
+/// A close that is requested while the task of the connection is polled waits for the end of the poll: the task may be
+/// about to return an error, which is then the cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TaskPoll {
+    NotPolled,
+    Polled,
+    /// The handles were dropped in this poll.
+    PolledAndDropped,
+}
+
+/// The time in which nobody waits for a message.
+struct Busy {
+    _pause: ReadPause,
+    /// `None` before the first message.
+    _hold: Option<Hold>,
+}
+
+/// The handles of a bridge that are not dropped.
+#[derive(Clone, Copy)]
+struct OpenHalves {
+    reader: bool,
+    writer: bool,
+}
+
+impl<In: 'static> BridgeState<In> {
+    pub(crate) fn new(channel: Channel, scope: TaskScope) -> Rc<Self> {
+        Rc::new(Self {
+            channel,
+            scope,
+            ctx: OnceCell::new(),
+            inbound: RefCell::default(),
+            is_input_over: Cell::new(false),
+            reader: WakerSlot::default(),
+            busy: RefCell::default(),
+            writer: WakerSlot::default(),
+            unfinished_writes: Cell::new(0),
+            write_error: RefCell::default(),
+            is_draining: Cell::new(false),
+            drain_waiter: WakerSlot::default(),
+            open_halves: Cell::new(OpenHalves { reader: true, writer: true }),
+            last_error: RefCell::default(),
+            task_poll: Cell::new(TaskPoll::NotPolled),
+        })
+    }
+
+    pub(crate) fn channel(&self) -> &Channel {
+        &self.channel
+    }
+
+    pub(crate) fn scope(&self) -> &TaskScope {
+        &self.scope
+    }
+
+    // Called by the handler.
+
+    /// Takes the context of the handler. Nothing is read until somebody waits.
+    pub(super) fn attach(&self, ctx: &Ctx<'_>) {
+        let is_new = self.ctx.set(ctx.to_local()).is_ok();
+        debug_assert!(is_new, "a bridge has one handler");
+        if !self.reader.is_waiting() {
+            self.set_busy(Some(Busy { _pause: ctx.pause_reads(), _hold: None }));
+        }
+        self.writer.wake();
+        let OpenHalves { reader, writer } = self.open_halves.get();
+        if !reader && !writer {
+            ctx.close(); // The handles were dropped before.
+        }
+    }
+
+    /// Queues a message or an error for the reader.
+    pub(super) fn push(&self, item: Result<In, Error>) {
+        if self.open_halves.get().reader {
+            self.inbound.borrow_mut().push_back(item);
+            self.reader.wake();
+        }
+    }
+
+    /// Queues an error of the pipeline. Returns the error if too many wait already.
+    pub(super) fn push_error(&self, error: Error) -> Result<(), Error> {
+        let queued = self.inbound.borrow().iter().filter(|item| item.is_err()).count();
+        if queued == MAX_ERRORS {
+            return Err(error);
+        }
+        self.last_error.borrow_mut().replace(error.clone());
+        self.push(Err(error));
+        Ok(())
+    }
+
+    /// Ends a round of reads: see the rules of the bridge.
+    pub(super) fn end_round(&self, ctx: &Ctx<'_>, task: Option<&LocalJoin<()>>) {
+        if let Some(task) = task {
+            task.poll_if_woken();
+        }
+        if self.is_input_over.get() {
+            return;
+        }
+        if !self.reader.is_waiting() {
+            if self.busy.borrow().is_none() {
+                let is_at_work = self.open_halves.get().reader;
+                let (_pause, _hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
+                self.set_busy(Some(Busy { _pause, _hold }));
+            }
+        } else if !ctx.is_auto_read() {
+            ctx.read();
+        }
+    }
+
+    /// Ends the input, after what is queued, and after the cause, unless that was an error of the pipeline already.
+    pub(super) fn end_input(&self, cause: Option<Error>) {
+        if self.is_input_over.replace(true) {
+            return;
+        }
+        let last = self.last_error.borrow_mut().take();
+        if let Some(cause) = cause
+            && last.is_none_or(|last| last.to_string() != cause.to_string())
+        {
+            self.inbound.borrow_mut().push_back(Err(cause));
+        }
+        self.set_busy(None);
+        self.reader.wake();
+    }
+
+    pub(super) fn wake_writer(&self) {
+        self.writer.wake();
+    }
+
+    pub(super) fn begin_drain(&self) {
+        self.is_draining.set(true);
+        self.drain_waiter.wake();
+    }
+
+    fn set_busy(&self, busy: Option<Busy>) {
+        let before = self.busy.replace(busy);
+        drop(before);
+    }
+
+    // Called by the handles.
+
+    pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<In, Error>>> {
+        if let Some(item) = self.pop() {
+            return Poll::Ready(Some(item));
+        }
+        if self.is_input_over.get() {
+            return Poll::Ready(None);
+        }
+        self.reader.wait(context.waker());
+        let is_paused = self.busy.borrow().is_some();
+        if is_paused {
+            self.resume_reads();
+        }
+        Poll::Pending
+    }
+
+    fn pop(&self) -> Option<Result<In, Error>> {
+        let mut inbound = self.inbound.borrow_mut();
+        let item = inbound.pop_front()?;
+        if inbound.is_empty() && inbound.capacity() > KEPT_CAPACITY {
+            *inbound = VecDeque::new();
+        }
+        Some(item)
+    }
+
+    #[cold]
+    fn resume_reads(&self) {
+        self.set_busy(None);
+        if let Some(ctx) = self.ctx.get() {
+            // A channel that is gone does not read.
+            let _ = ctx.run(|ctx| {
+                if !ctx.is_auto_read() {
+                    ctx.read();
+                }
+            });
+        }
+    }
+
+    /// Waits until the channel is writable.
+    pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        let Some(ctx) = self.ctx.get() else {
+            self.writer.wait(context.waker());
+            return Poll::Pending;
+        };
+        // The outer option is `None` if the channel cannot be called just now.
+        let refusal = ctx.run_now(|ctx| match ctx.is_writable() {
+            true => None,
+            false => Some(ctx.held_write_error(0)),
+        });
+        match refusal {
+            Ok(Some(None)) => Poll::Ready(Ok(())),
+            Ok(Some(Some(None))) => {
+                self.writer.wait(context.waker());
+                Poll::Pending
+            }
+            Ok(Some(Some(Some(error)))) => Poll::Ready(Err(error.into())),
+            Ok(None) => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+            Err(_) => Poll::Ready(Err(self.write_refusal())),
+        }
+    }
+
+    /// Returns the error of a write to a channel that is closed.
+    fn write_refusal(&self) -> Error {
+        let earlier = self.write_error.borrow_mut().take();
+        let closed = || ChannelError::Closed { cause: self.channel.close_cause() }.into();
+        earlier.unwrap_or_else(closed)
+    }
+
+    /// Writes a message.
+    ///
+    /// # Errors
+    /// The write has failed at once: the channel is closed, or a handler has refused the message.
+    pub(crate) fn write(self: &Rc<Self>, msg: impl Message, flush: bool) -> Result<(), Error> {
+        let Some(ctx) = self.ctx.get() else { return Err(Error::new(ChannelError::NotConnected)) };
+        self.unfinished_writes.set(self.unfinished_writes.get() + 1);
+        let state = self.clone();
+        let done = Completion::local(move |result| state.on_written(result));
+        let msg = Msg::from(msg);
+        let write = move |ctx: &Ctx<'_>| {
+            ctx.write_with(msg, done);
+            if flush {
+                ctx.flush();
+            }
+        };
+        ctx.run(write).map_err(|_| self.write_refusal())?;
+        self.write_error.borrow_mut().take().map_or(Ok(()), Err)
+    }
+
+    fn on_written(&self, result: Result<(), Error>) {
+        self.unfinished_writes.set(self.unfinished_writes.get() - 1);
+        let failed = result.is_err();
+        if let Err(error) = result {
+            self.write_error.borrow_mut().get_or_insert(error);
+        }
+        if failed || self.unfinished_writes.get() == 0 {
+            self.writer.wake();
+        }
+    }
+
+    /// Flushes, and waits until every message was handed to the transport.
+    pub(crate) fn poll_flush(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        if let Some(error) = self.write_error.borrow_mut().take() {
+            return Poll::Ready(Err(error));
+        }
+        if self.unfinished_writes.get() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        self.writer.wait(context.waker());
+        self.flush();
+        // The flush may have written everything: then the waker was called already, and this poll tells it.
+        match self.unfinished_writes.get() {
+            0 => {
+                self.writer.clear();
+                let error = self.write_error.borrow_mut().take();
+                Poll::Ready(error.map_or(Ok(()), Err))
+            }
+            _ => Poll::Pending,
+        }
+    }
+
+    fn flush(&self) {
+        if let Some(ctx) = self.ctx.get() {
+            // The writes of a channel that is gone have failed.
+            let _ = ctx.run(|ctx| ctx.flush());
+        }
+    }
+
+    /// Calls `f` with the context of the handler, now.
+    ///
+    /// # Errors
+    /// The channel is closed.
+    pub(crate) fn with_ctx<R>(&self, f: impl FnOnce(&Ctx<'_>) -> R) -> Result<Option<R>, Error> {
+        match self.ctx.get() {
+            Some(ctx) => ctx.run_now(f).map_err(|_| self.write_refusal()),
+            None => Ok(None),
+        }
+    }
+
+    /// True if every written byte was handed to the transport.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.unfinished_writes.get() == 0
+            && self.write_error.borrow().is_none()
+            && self.channel.pending_bytes() == 0
+    }
+
+    /// Waits until every byte written so far was handed to the transport, for writes that have no completion of their
+    /// own: by an empty write behind them.
+    pub(crate) fn poll_drained(
+        self: &Rc<Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Result<(), Error>> {
+        if self.unfinished_writes.get() == 0 && self.write_error.borrow().is_none() {
+            self.write(Bytes::new(), true)?;
+        }
+        self.poll_flush(context)
+    }
+
+    /// Flushes and shuts down the output; `poll_flush` waits for it.
+    pub(crate) fn shutdown_output(self: &Rc<Self>) {
+        self.unfinished_writes.set(self.unfinished_writes.get() + 1);
+        let state = self.clone();
+        let done = Completion::local(move |result| state.on_written(result));
+        self.run(move |ctx| {
+            ctx.flush();
+            ctx.shutdown_output_with(done);
+        });
+    }
+
+    pub(crate) fn poll_draining(&self, context: &mut Context<'_>) -> Poll<()> {
+        if self.is_draining.get() {
+            return Poll::Ready(());
+        }
+        self.drain_waiter.wait(context.waker());
+        Poll::Pending
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.get()
+    }
+
+    // The end of the handles.
+
+    /// Closes the channel because the async function of the connection has failed. The end of the pipeline reports an
+    /// error; a panic was reported already.
+    pub(crate) fn fail(&self, error: Error) {
+        self.run(move |ctx| {
+            if error.find::<AsyncError>().is_none() {
+                ctx.fire_error(error.clone());
+            }
+            ctx.flush();
+            ctx.close_because(error);
+        });
+    }
+
+    pub(crate) fn on_reader_dropped(&self) {
+        let halves = OpenHalves { reader: false, ..self.open_halves.get() };
+        self.open_halves.set(halves);
+        self.reader.clear();
+        let unread = std::mem::take(&mut *self.inbound.borrow_mut());
+        drop(unread);
+        if !halves.writer {
+            self.close();
+        }
+    }
+
+    pub(crate) fn on_writer_dropped(&self) {
+        let halves = OpenHalves { writer: false, ..self.open_halves.get() };
+        self.open_halves.set(halves);
+        self.writer.clear();
+        if halves.reader {
+            self.run(|ctx| {
+                ctx.flush();
+                ctx.shutdown_output();
+            });
+        } else {
+            self.close();
+        }
+    }
+
+    /// Runs one poll of the connection's task. Handles that are dropped in it close the channel afterwards.
+    pub(crate) fn poll_task<T>(&self, poll: impl FnOnce() -> Poll<T>) -> Poll<T> {
+        self.task_poll.set(TaskPoll::Polled);
+        let polled = poll();
+        if polled.is_pending() {
+            self.end_task_poll();
+        }
+        polled
+    }
+
+    /// Closes the channel if its handles were dropped in the last poll of the task.
+    pub(crate) fn end_task_poll(&self) {
+        if self.task_poll.replace(TaskPoll::NotPolled) == TaskPoll::PolledAndDropped {
+            self.close();
+        }
+    }
+
+    fn close(&self) {
+        if self.task_poll.get() != TaskPoll::NotPolled {
+            return self.task_poll.set(TaskPoll::PolledAndDropped);
+        }
+        self.run(|ctx| {
+            ctx.flush();
+            ctx.close();
+        });
+    }
+
+    /// Calls `f` with the context of the handler, unless the channel is gone: then there is nothing to do.
+    fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) {
+        if let Some(ctx) = self.ctx.get() {
+            let _ = ctx.run(f);
+        }
+    }
+}

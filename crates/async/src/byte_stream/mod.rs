@@ -1,0 +1,188 @@
+//! A channel of bytes as a stream for code that is written against `AsyncRead` and `AsyncWrite`.
+//!
+//! The traits differ in their buffers only; `poll_fill`, `consume`, `poll_write_slices`, `poll_flush` and
+//! `poll_shutdown` of [`ByteStream`] are what all of them call.
+
+#[cfg(feature = "futures")]
+mod futures_io;
+#[cfg(feature = "hyper")]
+mod hyper_io;
+#[cfg(feature = "tokio")]
+mod tokio_io;
+
+use std::fmt;
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use bytes::{Buf, Bytes};
+use waterwheel_channel::{Channel, Edit};
+use waterwheel_executor::Error;
+
+use crate::channel::AsyncChannel;
+
+/// The number of bytes that one write takes at most, as a kernel's socket buffer would.
+const MAX_WRITE: usize = 64 * 1024;
+
+/// The bytes of a channel, for code that reads and writes through the traits of other libraries: `AsyncRead`,
+/// `AsyncBufRead` and `AsyncWrite` of `futures` and of tokio, `Read` and `Write` of hyper (features `futures`, `tokio`,
+/// `hyper`). On the channel's loop only; not `Send`.
+///
+/// - A read copies out of the buffer that the channel has read; the traits that lend a buffer (`AsyncBufRead`) and
+///   [`next_bytes`](Self::next_bytes) copy nothing.
+/// - A write copies once, and is sent at once, as with a socket; small writes that are to share a packet go through a
+///   buffered writer. It waits while the channel is not writable.
+/// - A flush waits until everything was handed to the transport. A shutdown flushes and shuts down the output.
+/// - All of them are cancel safe: nothing is taken or sent by a call that returns `Pending`.
+/// - Dropping the stream closes the channel, after what was written.
+///
+/// ```
+/// use waterwheel_async::{AsyncChannel, ByteStream};
+/// use waterwheel_executor::Error;
+///
+/// async fn count(connection: AsyncChannel<bytes::Bytes>) -> Result<usize, Error> {
+///     let mut stream = ByteStream::new(connection);
+///     let mut count = 0;
+///     while let Some(bytes) = stream.next_bytes().await? {
+///         count += bytes.len();
+///     }
+///     Ok(count)
+/// }
+/// ```
+pub struct ByteStream {
+    channel: AsyncChannel<Bytes>,
+    /// The bytes that were read from the channel and not by the caller.
+    unread: Bytes,
+    shutdown: ShutdownState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ShutdownState {
+    NotRequested,
+    Requested,
+}
+
+impl ByteStream {
+    /// Reads and writes the bytes of this channel.
+    #[must_use]
+    pub fn new(channel: AsyncChannel<Bytes>) -> Self {
+        Self { channel, unread: Bytes::new(), shutdown: ShutdownState::NotRequested }
+    }
+
+    /// Adds the end of a pipeline: see [`AsyncChannel::install`].
+    ///
+    /// # Errors
+    /// As `AsyncChannel::install`.
+    pub fn install(edit: &mut Edit<'_>) -> Result<Self, Error> {
+        AsyncChannel::install(edit).map(Self::new)
+    }
+
+    /// Waits for bytes, and returns them without a copy; `None` at the end. Cancel safe.
+    ///
+    /// # Errors
+    /// An error of the pipeline, or the cause of the close.
+    pub async fn next_bytes(&mut self) -> Result<Option<Bytes>, Error> {
+        if !self.unread.is_empty() {
+            return Ok(Some(std::mem::take(&mut self.unread)));
+        }
+        self.channel.try_next().await
+    }
+
+    /// Returns the channel and the bytes that were read from it and not by the caller.
+    #[must_use]
+    pub fn into_parts(self) -> (AsyncChannel<Bytes>, Bytes) {
+        (self.channel, self.unread)
+    }
+
+    /// Returns the channel: its addresses, attributes and options.
+    #[must_use]
+    pub fn channel(&self) -> &Channel {
+        self.channel.channel()
+    }
+
+    /// Waits for bytes, unless some are unread, and returns them; none at the end.
+    fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
+        while self.unread.is_empty() {
+            match ready!(self.channel.reader_mut().poll_next_item(context)) {
+                Some(Ok(bytes)) => self.unread = bytes,
+                Some(Err(error)) => return Poll::Ready(Err(to_io_error(error))),
+                None => break,
+            }
+        }
+        Poll::Ready(Ok(&self.unread))
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.unread.advance(count);
+        if self.unread.is_empty() {
+            self.unread = Bytes::new(); // Releases the buffer it was read into.
+        }
+    }
+
+    /// Writes and flushes, as much as a write takes at most. Waits while the channel is not writable.
+    fn poll_write_slices<'a>(
+        &mut self,
+        context: &mut Context<'_>,
+        slices: impl Iterator<Item = &'a [u8]>,
+    ) -> Poll<io::Result<usize>> {
+        if self.shutdown == ShutdownState::Requested {
+            let shut = io::Error::new(io::ErrorKind::BrokenPipe, "the output was shut down");
+            return Poll::Ready(Err(shut));
+        }
+        ready!(self.channel.state().poll_ready(context)).map_err(to_io_error)?;
+        let mut written = 0;
+        let write = |ctx: &waterwheel_channel::Ctx<'_>| {
+            ctx.write_encoded(|buffer| {
+                for slice in slices {
+                    let part = &slice[..slice.len().min(MAX_WRITE - written)];
+                    buffer.extend_from_slice(part);
+                    written += part.len();
+                }
+                Ok(())
+            })?;
+            ctx.flush();
+            Ok::<_, Error>(())
+        };
+        match self.channel.state().with_ctx(write).map_err(to_io_error)? {
+            Some(result) => Poll::Ready(result.map(|()| written).map_err(to_io_error)),
+            None => {
+                context.waker().wake_by_ref();
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Waits until everything was handed to the transport.
+    fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let state = self.channel.state();
+        if state.is_flushed() {
+            return Poll::Ready(Ok(()));
+        }
+        state.poll_drained(context).map_err(to_io_error)
+    }
+
+    /// Flushes, shuts down the output, and waits for it.
+    fn poll_shutdown(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let state = self.channel.state();
+        if self.shutdown == ShutdownState::NotRequested {
+            self.shutdown = ShutdownState::Requested;
+            state.shutdown_output();
+        }
+        state.poll_flush(context).map_err(to_io_error)
+    }
+}
+
+impl fmt::Debug for ByteStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ByteStream").field(self.channel()).finish()
+    }
+}
+
+/// Returns the error as those traits have it: the kernel's, if that is the cause.
+fn to_io_error(error: Error) -> io::Error {
+    let kind = match error.find::<io::Error>() {
+        Some(cause) => cause.kind(),
+        None if error.is_closed() => io::ErrorKind::BrokenPipe,
+        None => io::ErrorKind::Other,
+    };
+    io::Error::new(kind, error)
+}

@@ -1,0 +1,94 @@
+//! Client connections as async channels.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use waterwheel_channel::{AddressSpec, Bootstrap, Channel, ChannelError, LocalLoop, Message};
+use waterwheel_executor::{Error, PromiseFuture};
+
+use crate::bridge::handler::BridgeHandler;
+use crate::channel::{AsyncChannel, new_state};
+use crate::error::AsyncError;
+
+/// A client that connects from async code.
+pub trait ConnectAsync {
+    /// Connects on the loop that runs the caller, and returns the connection as an [`AsyncChannel`]. The initialiser of
+    /// the bootstrap adds the handlers before it. No message is lost: nothing is read before the first
+    /// [`next`](AsyncChannel::next).
+    ///
+    /// Cancel safe: if the future is dropped, the attempt is given up, and a connection that was just made is closed.
+    ///
+    /// ```
+    /// use waterwheel_async::ConnectAsync;
+    /// use waterwheel_channel::{Address, Bootstrap};
+    /// use waterwheel_executor::Error;
+    ///
+    /// async fn ask(bootstrap: &Bootstrap, question: String) -> Result<Option<String>, Error> {
+    ///     let mut connection = bootstrap.connect_async::<String, String>(Address::local("oracle")).await?;
+    ///     connection.send(question).await?;
+    ///     connection.try_next().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The connection cannot be made; or the caller does not run on an event loop.
+    fn connect_async<In: Message, Out: Message>(
+        &self,
+        to: impl Into<AddressSpec>,
+    ) -> impl Future<Output = Result<AsyncChannel<In, Out>, Error>> + 'static;
+}
+
+impl ConnectAsync for Bootstrap {
+    #[track_caller]
+    fn connect_async<In: Message, Out: Message>(
+        &self,
+        to: impl Into<AddressSpec>,
+    ) -> impl Future<Output = Result<AsyncChannel<In, Out>, Error>> + 'static {
+        let connecting = LocalLoop::current().map(|here| {
+            let bootstrap = self.clone().on_loops(&here.handle()).extend_initialiser(|edit| {
+                let state = new_state::<In>(&edit.channel())?;
+                edit.add_last("async", BridgeHandler::new(state))?;
+                Ok(())
+            });
+            (here, Connecting(Some(bootstrap.connect(to))))
+        });
+        async move {
+            let Some((here, connecting)) = connecting else {
+                return Err(Error::new(AsyncError::NoLoop));
+            };
+            let channel = connecting.await?;
+            let state = here.with_pipeline(&channel, |pipeline| {
+                pipeline
+                    .with_handler("async", |bridge: &mut BridgeHandler<In>| bridge.state().clone())
+            });
+            let closed = || Error::from(ChannelError::Closed { cause: channel.close_cause() });
+            let state = state.flatten().ok_or_else(closed)?;
+            Ok(AsyncChannel::new(state))
+        }
+    }
+}
+
+/// An attempt to connect, which is given up if it is dropped.
+struct Connecting(Option<PromiseFuture<Channel>>);
+
+impl Future for Connecting {
+    type Output = Result<Channel, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(future) = &mut self.0 else { panic!("polled again after it has completed") };
+        let result = ready!(Pin::new(future).poll(context));
+        self.0 = None;
+        Poll::Ready(result)
+    }
+}
+
+impl Drop for Connecting {
+    fn drop(&mut self) {
+        if let Some(mut future) = self.0.take()
+            && !future.cancel()
+            && let Some(Ok(channel)) = future.try_take()
+        {
+            channel.close_without_future();
+        }
+    }
+}
