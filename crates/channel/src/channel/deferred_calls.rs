@@ -6,7 +6,7 @@ use waterwheel_executor::Error;
 
 use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::core::{ChannelCore, DeferredWork};
-use crate::pipeline::Completion;
+use crate::pipeline::completion::{Completion, is_end_of_output};
 use crate::pipeline::dispatch::event::AnyEvent;
 use crate::pipeline::slots::slot_list::SlotId;
 
@@ -68,6 +68,20 @@ impl ChannelCore {
             self.cold.get_or_create().completions.push_back((done, result));
             self.mark_deferred(DeferredWork::COMPLETIONS);
         }
+    }
+
+    /// Takes the error of a message that must not be missing, if that message was refused last.
+    pub(crate) fn take_refusal(&self) -> Option<Error> {
+        if !self.cold.is_created() {
+            return None;
+        }
+        let is_refusal = |(done, result): &mut (Completion, Result<(), Error>)| {
+            done.is_part() && result.as_ref().is_err_and(|error| !is_end_of_output(error))
+        };
+        let refused = self.cold.get_or_create().completions.pop_back_if(is_refusal)?;
+        let (mut done, result) = refused;
+        done.take().succeed(); // The caller closes the channel.
+        result.err()
     }
 
     /// Runs the completions that are queued now. Completions they cause wait for the next round.

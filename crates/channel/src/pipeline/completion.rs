@@ -59,7 +59,7 @@ enum CompletionKind {
     Shared(Promise<()>),
     /// The completion of a caller, which a handler watches.
     Watched(Rc<WatchedState>),
-    /// The completion of a part of a message, which others follow.
+    /// The completion of a message that must not be missing, such as a part that others follow.
     Part(Weak<ChannelCore>),
 }
 
@@ -79,8 +79,8 @@ impl Completion {
         Self(CompletionKind::Watched(state))
     }
 
-    /// Returns a completion for a part of a message that is not the last one. If it is refused, the channel is closed:
-    /// parts before it may have been sent, and those after it must not follow.
+    /// Returns a completion for a message that must not be missing, such as a part of a longer one. If it is refused,
+    /// the channel is closed: messages before it may have been sent, and those after it must not follow.
     pub(super) fn of_part(core: &Rc<ChannelCore>) -> Self {
         Self(CompletionKind::Part(Rc::downgrade(core)))
     }
@@ -95,6 +95,11 @@ impl Completion {
     #[must_use]
     pub fn is_none(&self) -> bool {
         matches!(self.0, CompletionKind::Ignored)
+    }
+
+    /// True for the completion of a message whose refusal closes the channel.
+    pub(crate) fn is_part(&self) -> bool {
+        matches!(self.0, CompletionKind::Part(_))
     }
 
     /// True for a promise whose future was dropped: no code will see the result.
@@ -176,12 +181,17 @@ impl Completion {
 }
 
 fn close_if_refused(core: &Weak<ChannelCore>, result: Result<(), Error>) {
-    let Err(error) = result else { return };
-    // After a shutdown of the output the peer knows that nothing follows.
-    let is_end = matches!(error.find(), Some(ChannelError::OutputShutDown)) || error.is_closed();
-    if !is_end && let Some(core) = core.upgrade() {
+    if let Err(error) = result
+        && !is_end_of_output(&error)
+        && let Some(core) = core.upgrade()
+    {
         core.close(Some(error), Completion::none());
     }
+}
+
+/// True for the error of a write after the close or after a shutdown of the output: the peer knows that nothing follows.
+pub(crate) fn is_end_of_output(error: &Error) -> bool {
+    matches!(error.find(), Some(ChannelError::OutputShutDown)) || error.is_closed()
 }
 
 impl From<Promise<()>> for Completion {

@@ -11,8 +11,8 @@
 //! call ends and the channel writes. The loop has one such collection, of one channel at a time: the next channel that
 //! encodes moves the bytes of the one before to its outbound buffer.
 //!
-//! Joined are messages of at most [`MAX_JOINED_MESSAGE`] bytes, without a completion, that pass no other handler
-//! on their way to a transport that writes a stream. All others become a chunk at once.
+//! Joined are messages of at most [`MAX_JOINED_MESSAGE`] bytes, without a completion of a caller, that pass no other
+//! handler on their way to a transport that writes a stream. All others become a chunk at once.
 
 use std::cell::RefCell;
 use std::mem;
@@ -148,8 +148,9 @@ impl ChannelCore {
     /// Writes a message that was encoded in the loop's buffer, from the slot `from`.
     #[inline(never)]
     pub(crate) fn write_message(self: &Rc<Self>, from: u32, message: BytesMut, done: Completion) {
-        if done.is_none() && self.may_join(from, message.len()) {
+        if (done.is_none() || done.is_part()) && self.may_join(from, message.len()) {
             self.join_message(message);
+            done.succeed(); // A joined message is not refused any more.
         } else {
             let bytes = self.here.channels().encode_buffers.take_message(message);
             self.send_from(from, Write(bytes.into(), done));

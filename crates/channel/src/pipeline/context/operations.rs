@@ -172,6 +172,58 @@ impl Ctx<'_> {
         self.send_outlined(Write(msg.into(), done.into()));
     }
 
+    /// Writes a message that must not be missing: an answer of a protocol that matches answers to requests by their
+    /// order. If it is refused, because an encoder cannot encode it, the hard cap is reached or the transport does not
+    /// accept its type, the error is fired inward, earlier messages are flushed, and the channel is closed with the
+    /// error as its cause. Allocates nothing, as [`write`](Self::write).
+    ///
+    /// ```
+    /// use waterwheel_channel::{Ctx, Encode, Encoder, Handler, HandlerResult, Msg};
+    /// use waterwheel_executor::Error;
+    /// use waterwheel_testkit::embedded::Embedded;
+    /// # use bytes::{BufMut, Bytes, BytesMut};
+    ///
+    /// struct Answer;
+    ///
+    /// impl Handler for Answer {
+    ///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+    ///         ctx.write_or_close(msg);
+    ///         ctx.flush();
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// # struct Digits;
+    /// # impl Encoder for Digits {
+    /// #     type In = u32;
+    /// #     fn encode(&mut self, number: u32, dst: &mut BytesMut) -> HandlerResult {
+    /// #         let digit = u8::try_from(number).ok().filter(|number| *number < 10);
+    /// #         dst.put_u8(b'0' + digit.ok_or_else(|| Error::new("not a digit"))?);
+    /// #         Ok(())
+    /// #     }
+    /// # }
+    /// // `Digits` encodes numbers below ten.
+    /// let mut channel = Embedded::new(|edit| {
+    ///     edit.add_last("digits", Encode::new(Digits))?;
+    ///     edit.add_last("answer", Answer)?;
+    ///     Ok(())
+    /// })?;
+    /// channel.write_inbound_all([Msg::from(1u32), Msg::from(12u32), Msg::from(3u32)]);
+    /// assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "1");
+    /// assert!(channel.read_outbound_any().is_none(), "3 does not take the place of 12");
+    /// assert_eq!(channel.channel().close_cause().unwrap().to_string(), "not a digit");
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn write_or_close(&self, msg: impl Into<Msg>) {
+        let core = self.core();
+        self.send_outlined(Write(msg.into(), Completion::of_part(core)));
+        if let Some(error) = core.take_refusal() {
+            self.flush();
+            self.fire_error(error.clone());
+            core.close_after_writes(Some(error), Completion::none());
+        }
+    }
+
     /// Encodes a message as bytes, and writes it. `encode` appends the message to a buffer, which is empty.
     ///
     /// Small messages that are written during the same call into the channel become one part of its outbound

@@ -9,5 +9,6 @@ mod misbehaving_messages;
 mod read_pauses;
 mod reading_since;
 mod reads;
+mod required_writes;
 mod water_marks;
 mod writes;
