@@ -8,6 +8,7 @@
 //! | `channel` | a channel as a stream and a sink of messages | [`AsyncChannel`] |
 //! | `serve`, `connect` | servers and clients whose connections are async functions | [`Serve`], [`ConnectAsync`] |
 //! | `byte_stream` | a channel of bytes as `AsyncRead` and `AsyncWrite` | [`ByteStream`] |
+//! | `ordered` | asynchronous calls for the requests of a connection, answered in order | [`OrderedAnswers`], [`AsyncHandler`] |
 //! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | [`TokioRuntime`] |
 //! | `bridge` | the handler at the end of the pipeline, and what it shares with futures | |
 //!
@@ -25,6 +26,7 @@ mod byte_stream;
 mod channel;
 mod connect;
 mod error;
+mod ordered;
 mod serve;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
@@ -33,6 +35,10 @@ pub use crate::byte_stream::ByteStream;
 pub use crate::channel::{AsyncChannel, AsyncReader, AsyncWriter};
 pub use crate::connect::ConnectAsync;
 pub use crate::error::AsyncError;
+pub use crate::ordered::{
+    AsyncHandler, DEFAULT_MAX_CONCURRENT, HandlerFn, InvalidOrderedOption, OrderedAnswers,
+    OrderedAnswersBuilder, handler_fn,
+};
 pub use crate::serve::{ConnectionResult, Serve, serve_channel};
 #[cfg(feature = "tokio")]
 pub use crate::tokio_runtime::{TokioRuntime, TokioTask, TokioTaskError};
