@@ -1,7 +1,7 @@
 //! The `redis_client` example, a pool and pipelining, with redis-server: also one that is killed and started again.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 
 use crate::program::{connect, path_of};
@@ -14,7 +14,8 @@ impl TcpRedis {
     /// Starts a server, or returns `None` if redis-server is not installed.
     fn start(at: SocketAddr) -> Option<Self> {
         let mut command = Command::new("redis-server");
-        command.args(["--port", &at.port().to_string(), "--save", "", "--appendonly", "no"]);
+        command.args(["--bind", &at.ip().to_string(), "--port", &at.port().to_string()]);
+        command.args(["--protected-mode", "no", "--save", "", "--appendonly", "no"]);
         match command.stdout(Stdio::piped()).spawn() {
             Ok(mut child) => {
                 wait_for_output("eady to accept connections", child.stdout.take().unwrap());
@@ -35,9 +36,12 @@ impl Drop for TcpRedis {
     }
 }
 
-/// Returns an address that nobody uses.
+/// Returns an address that nobody uses: a port at a host address of this process. At another one, or at all of them,
+/// redis-server would not get a port that connections of other tests had, for a minute after their end (TIME_WAIT).
 fn free_address() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    let [.., high, low] = std::process::id().to_be_bytes();
+    let host = Ipv4Addr::new(127, 64, high, low);
+    TcpListener::bind((host, 0)).unwrap().local_addr().unwrap()
 }
 
 /// A running client; dropping the value kills it.

@@ -49,7 +49,7 @@ fn use_client_library(python: &str, options: &str) {
     let port = redis.address().port().to_string();
     let script = r#"
 import redis, sys, time
-client = redis.Redis(port=int(sys.argv[1]), client_name="tester" OPTIONS)
+client = redis.Redis(host="127.0.0.1", port=int(sys.argv[1]), client_name="tester" OPTIONS)
 value = b"\x00\r\n" * 1000
 print(client.ping(), client.set("a", value, ex=100), client.get("a") == value, client.get("none"))
 with client.pipeline(transaction=False) as many:
