@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 /// The capacity in items that an empty queue keeps, so that steady traffic allocates nothing. Items of the queues
 /// here have 8 to 112 bytes, so an empty queue keeps 256 bytes to 3.5 KiB.
-const KEPT_CAPACITY: usize = 32;
+pub(crate) const KEPT_CAPACITY: usize = 32;
 
 /// Frees the capacity of an empty queue if it exceeds [`KEPT_CAPACITY`].
 #[inline]

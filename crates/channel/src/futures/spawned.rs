@@ -6,14 +6,17 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering};
 use waterwheel_executor::engine::{report, run_as, run_user_code};
 use waterwheel_executor::{CommandSender, Error, ErrorKind, Fault, Origin, Promise, UserCode};
 
 use super::join::{JoinSlot, LocalJoin};
-use crate::base::local_queue::LocalQueue;
+use super::ready_list::ReadyList;
 use crate::base::token::{Slab, Token};
 use crate::base::wake_flag::WakeFlag;
 use crate::event_loop::command::LoopCommand;
@@ -26,7 +29,7 @@ type BoxedFuture = Pin<Box<dyn Future<Output = ()>>>;
 #[derive(Default)]
 pub(crate) struct SpawnedFutures {
     slots: RefCell<Slab<FutureSlot>>,
-    ready: LocalQueue<Token>,
+    ready: ReadyList,
     closed: Cell<bool>,
     /// Futures that were spawned after the loop had ended, to be dropped.
     late_futures: RefCell<VecDeque<(Origin, BoxedFuture)>>,
@@ -45,8 +48,9 @@ struct FutureSlot {
     origin: Origin,
 }
 
-/// The waker of one future. Any thread may raise `woken`; the loop lowers it just before it polls. `slot` is written
-/// when the future arrives on its loop, before any waker exists that could read it.
+/// The waker of one future. Any thread may raise `woken`; the loop lowers it just before it polls, and disables it when
+/// the future has ended. `slot` is written when the future arrives on its loop, before any waker exists that could read
+/// it.
 pub(crate) struct FutureWaker {
     woken: WakeFlag,
     slot: AtomicU64,
@@ -66,6 +70,12 @@ impl FutureWaker {
         Token::from_bits(self.slot.load(Ordering::Relaxed))
     }
 
+    #[inline(never)]
+    fn wake_from_elsewhere(&self, slot: Token) {
+        // The command is refused once the loop has run its last commands: no future is polled then.
+        let _ = self.sender.send(LoopCommand::new(move |here| here.futures().queue_poll(slot)));
+    }
+
     /// Drops the future on its loop, by a command.
     pub(crate) fn abort(self: &Arc<Self>) {
         // The command is refused once the loop has run its last commands: then the loop drops all futures anyway.
@@ -82,16 +92,12 @@ impl Wake for FutureWaker {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.woken.raise() {
-            return; // A poll is already queued.
+            return; // A poll is already queued, or the future has ended.
         }
-        if self.sender.in_event_loop()
-            && let Some(here) = LocalLoop::current()
-        {
-            here.futures().queue_poll(self.slot());
-        } else {
-            // The command is refused once the loop has run its last commands: no future is polled then.
-            let slot = self.slot();
-            let _ = self.sender.send(LoopCommand::new(move |here| here.futures().queue_poll(slot)));
+        let slot = self.slot();
+        let queue_poll = |here: &LocalLoop| here.futures().queue_poll(slot);
+        if !LocalLoop::with_current(&self.sender, queue_poll) {
+            self.wake_from_elsewhere(slot);
         }
     }
 }
@@ -134,7 +140,11 @@ impl SpawnedFutures {
         let waker = Waker::from(future_waker.clone());
         let slot =
             FutureSlot { task: Some((task, waker)), future_waker: future_waker.clone(), origin };
-        let token = self.slots.borrow_mut().insert(slot);
+        let (token, futures) = {
+            let mut slots = self.slots.borrow_mut();
+            (slots.insert(slot), slots.len())
+        };
+        self.ready.reserve(futures);
         future_waker.slot.store(token.to_bits(), Ordering::Relaxed);
         if future_waker.woken.raise() {
             self.queue_poll(token);
@@ -162,6 +172,7 @@ impl SpawnedFutures {
     }
 
     /// Queues a future for polling.
+    #[inline]
     pub(crate) fn queue_poll(&self, token: Token) {
         self.ready.push(token);
     }
@@ -172,50 +183,75 @@ impl SpawnedFutures {
         self.ready.len()
     }
 
-    /// Polls the futures that are ready now, each once; returns their number.
+    /// Polls the futures that are ready now, each once; returns their number. Called when no user code runs.
     pub(crate) fn poll_ready(&self, sender: &CommandSender<LoopCommand>) -> u64 {
-        let count = self.ready.len();
         let mut polled = 0;
-        for _ in 0..count {
-            let Some(token) = self.ready.pop() else { break };
-            polled += u64::from(self.poll_if_woken(sender, token));
-        }
+        let futures = self.slots.borrow().len();
+        self.ready.take_all(futures, |token| polled += u64::from(self.poll_queued(sender, token)));
         polled
     }
 
-    /// Polls a future, unless it was polled since it was woken, or is being polled.
-    pub(super) fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
+    /// Polls a future from the ready list, unless it was polled since it was woken.
+    #[inline]
+    fn poll_queued(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            // The flag of a future that is being polled stays: its wake is served by the ready queue.
-            let is_woken = slot.task.is_some() && slot.future_waker.woken.lower();
+            let is_woken = slot.future_waker.woken.lower();
             if is_woken { slot.task.take().map(|task| (task, slot.origin)) } else { None }
         });
-        taken.is_some_and(|(task, origin)| self.poll(sender, token, task, origin))
+        let Some((task, origin)) = taken else { return false };
+        let _begun = sender.begin(UserCode::Future, origin);
+        self.poll(token, task, origin);
+        true
     }
 
-    fn poll(
+    /// Polls a future at once, unless it was polled since it was woken, or is being polled. Its entry in the ready list
+    /// stays, and finds nothing to do.
+    pub(super) fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
+        let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
+            // The flag of a future that is being polled stays: its wake is served by the ready list.
+            let is_woken = slot.task.is_some() && slot.future_waker.woken.lower_early();
+            if is_woken { slot.task.take().map(|task| (task, slot.origin)) } else { None }
+        });
+        taken.is_some_and(|(task, origin)| self.poll_inside(sender, token, task, origin))
+    }
+
+    /// Polls a future that was taken out of its slot, for a caller that has published it as the loop's activity.
+    #[inline]
+    fn poll(&self, token: Token, (mut task, waker): (BoxedFuture, Waker), origin: Origin) {
+        // The task catches a panic of its future; this guard is for the rest of the task.
+        let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
+        let is_done = match run_user_code(UserCode::Future, origin, poll) {
+            Ok(poll) => poll.is_ready(),
+            Err(_panicked) => true,
+        };
+        if let Some(slot) = self.slots.borrow_mut().get_mut(token)
+            && !is_done
+        {
+            slot.task = Some((task, waker));
+            return;
+        }
+        // The future has completed, or was removed from its slot while it was polled.
+        self.remove(token);
+        drop_future(origin, task);
+    }
+
+    /// Removes a future, for which its wakers do nothing any more. The caller drops it outside of any borrow.
+    fn remove(&self, token: Token) -> Option<(BoxedFuture, Origin)> {
+        let slot = self.slots.borrow_mut().remove(token)?;
+        slot.future_waker.woken.disable();
+        slot.task.map(|(task, _)| (task, slot.origin))
+    }
+
+    /// Polls a future that was taken out of its slot, inside of other code that the loop runs. Returns `true`.
+    fn poll_inside(
         &self,
         sender: &CommandSender<LoopCommand>,
         token: Token,
-        (mut task, waker): (BoxedFuture, Waker),
+        task: (BoxedFuture, Waker),
         origin: Origin,
     ) -> bool {
-        // The task catches a panic of its future; this guard is for the rest of the task.
-        let poll = || task.as_mut().poll(&mut Context::from_waker(&waker));
-        let polled = sender.run_user_code(UserCode::Future, origin, poll);
-        let done = polled.map_or(true, |poll| poll.is_ready());
-        let mut slots = self.slots.borrow_mut();
-        match slots.get_mut(token) {
-            Some(slot) if !done => slot.task = Some((task, waker)),
-            // The future has completed, or was removed from its slot while it was polled.
-            _ => {
-                let slot = slots.remove(token);
-                drop(slots);
-                drop(slot);
-                drop_future(origin, task);
-            }
-        }
-        true
+        let poll = || self.poll(token, task, origin);
+        sender.run_user_code(UserCode::Future, origin, poll).is_ok()
     }
 
     /// Polls a future at once. Nothing happens if it is gone, or is being polled.
@@ -223,18 +259,17 @@ impl SpawnedFutures {
         let token = future_waker.slot();
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
             let task = slot.task.take()?;
-            slot.future_waker.woken.lower();
+            slot.future_waker.woken.lower_early();
             Some((task, slot.origin))
         });
         if let Some((task, origin)) = taken {
-            self.poll(sender, token, task, origin);
+            self.poll_inside(sender, token, task, origin);
         }
     }
 
     /// Drops a future that was aborted.
     pub(crate) fn abort(&self, future_waker: &FutureWaker) {
-        let slot = self.slots.borrow_mut().remove(future_waker.slot());
-        if let Some(FutureSlot { task: Some((task, _)), origin, .. }) = slot {
+        if let Some((task, origin)) = self.remove(future_waker.slot()) {
             drop_future(origin, task);
         }
     }
@@ -244,12 +279,11 @@ impl SpawnedFutures {
         self.closed.set(true);
         let tokens: Vec<_> = self.slots.borrow().tokens().collect();
         for token in tokens {
-            let slot = self.slots.borrow_mut().remove(token);
-            if let Some(FutureSlot { task: Some((task, _)), origin, .. }) = slot {
+            if let Some((task, origin)) = self.remove(token) {
                 drop_future(origin, task);
             }
         }
-        while self.ready.pop().is_some() {}
+        self.ready.take_all(0, |_| ());
     }
 }
 

@@ -118,6 +118,20 @@ impl LocalLoop {
         current.filter(|here| here.parts.sender.in_event_loop())
     }
 
+    /// Calls `f` with the loop of `sender`, if it runs on the calling thread. Returns whether it does. `f` neither calls
+    /// nor drops user code.
+    #[inline]
+    pub(crate) fn with_current(sender: &CommandSender<LoopCommand>, f: impl FnOnce(&Self)) -> bool {
+        let call = |current: &RefCell<Option<Self>>| match &*current.borrow() {
+            Some(here) if here.parts.sender.id() == sender.id() && sender.in_event_loop() => {
+                f(here);
+                true
+            }
+            _ => false,
+        };
+        CURRENT.try_with(call).unwrap_or(false)
+    }
+
     /// Makes this the current loop of the thread until the guard is dropped.
     pub(crate) fn make_current(&self) -> CurrentLoopGuard {
         // The thread-local is already destroyed if a manual loop is itself in a thread-local and dropped with its

@@ -1,6 +1,8 @@
 //! Loom models of the atomic words that this crate's threads share. The queue to the loop has its own models, in
 //! the executor crate. `scripts/loom-mutants` shows that each model fails when the code is broken.
 
+mod future_wakes;
+
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::sync::{Arc, Notify};
 use loom::thread;
