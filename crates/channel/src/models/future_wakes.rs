@@ -14,7 +14,9 @@ use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::{self, ThreadId};
 
 use crate::driver::TaskOnly;
-use crate::{EventLoopGroup, LocalJoin, ManualEventLoop};
+use crate::event_loop::group::EventLoopGroup;
+use crate::event_loop::manual::ManualEventLoop;
+use crate::futures::LocalJoin;
 
 /// A loop that this thread turns.
 fn manual_loop() -> ManualEventLoop {
