@@ -9,7 +9,7 @@
 //! | `serve`, `connect` | servers and clients whose connections are async functions | [`Serve`], [`ConnectAsync`] |
 //! | `byte_stream` | a channel of bytes as `AsyncRead` and `AsyncWrite` | [`ByteStream`] |
 //! | `ordered` | asynchronous calls for the requests of a connection, answered in order | [`OrderedAnswers`], [`AsyncHandler`] |
-//! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | [`TokioRuntime`] |
+//! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | `TokioRuntime` |
 //! | `bridge` | the handler at the end of the pipeline, and what it shares with futures | |
 //!
 //! # Features

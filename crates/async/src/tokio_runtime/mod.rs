@@ -19,7 +19,7 @@
 //!    therefore leaves no task behind.
 //! 4. A call costs the allocation of the tokio task and one wake of the loop. The wake does not allocate.
 //!
-//! The order of several answers is not decided here: `AsyncHandler` writes answers in the order
+//! The order of several answers is not decided here: [`AsyncHandler`](crate::AsyncHandler) writes answers in the order
 //! of their requests, in whatever order the tasks complete.
 
 mod task;
@@ -59,6 +59,49 @@ pub use self::task::{TokioTask, TokioTaskError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # From a pipeline
+///
+/// Requests of a peer that pipelines are answered in order, in whatever order their tasks complete, by an
+/// [`AsyncHandler`](crate::AsyncHandler) that awaits the task. Its [`OrderedAnswers`](crate::OrderedAnswers) limits the
+/// tasks of a connection, makes drains wait for them and drops them with the channel.
+///
+/// ```
+/// use waterwheel_async::{AsyncHandler, OrderedAnswers, TokioRuntime};
+/// use waterwheel_executor::Error;
+/// # use waterwheel_testkit::embedded::Embedded;
+///
+/// struct Session {
+///     runtime: TokioRuntime,
+/// }
+///
+/// impl AsyncHandler for Session {
+///     type Request = String;
+///     type Response = String;
+///
+///     async fn call(&self, name: String) -> Result<String, Error> {
+///         let row = self.runtime.spawn(async move { query(&name).await });
+///         Ok(row.await??) // A failure of the task (panic, runtime gone), or of the query.
+///     }
+///
+///     fn answer_error(&self, error: Error) -> Result<String, Error> {
+///         Ok(format!("error: {error}")) // The connection goes on.
+///     }
+/// }
+///
+/// # async fn query(name: &str) -> Result<String, std::io::Error> { Ok(format!("row of {name}")) }
+/// # let tokio = tokio::runtime::Builder::new_current_thread().build()?;
+/// # let runtime = TokioRuntime::new(tokio.handle().clone());
+/// let mut channel = Embedded::new(|edit| {
+///     edit.add_last("answers", OrderedAnswers::new(Session { runtime }))?;
+///     Ok(())
+/// })?;
+/// channel.write_inbound(String::from("ann"));
+/// # tokio.block_on(tokio::task::yield_now());
+/// # channel.run();
+/// assert_eq!(channel.read_outbound::<String>().unwrap(), "row of ann");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Rules for the future
 ///
 /// - Calls that need tokio stand inside of the `async` block: outside of it, on the loop, there is no tokio runtime, and
@@ -90,7 +133,7 @@ pub use self::task::{TokioTask, TokioTaskError};
 /// # Limits
 ///
 /// The number of tasks is not limited here. A pipeline limits it by connection
-/// (`AsyncHandler` has a limit of requests under way), a pool of database connections or a
+/// ([`max_concurrent`](crate::OrderedAnswersBuilder::max_concurrent)), a pool of database connections or a
 /// `tokio::sync::Semaphore` limits it for the program.
 #[derive(Clone)]
 pub struct TokioRuntime {

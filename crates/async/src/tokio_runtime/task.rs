@@ -76,8 +76,8 @@ impl<T> TokioTask<T> {
     /// Aborts the task and waits until its future is dropped. Returns the output if the task had completed before, and
     /// `None` if it was aborted or had panicked.
     ///
-    /// The wait is as long as the task takes to reach its next await. Dropping the returned future ends the wait; the
-    /// task is aborted all the same.
+    /// The wait is as long as the task takes to reach its next await, on a runtime that some thread drives. Dropping the
+    /// returned future ends the wait; the task is aborted all the same.
     pub async fn cancel(mut self) -> Option<T> {
         self.join.abort();
         (&mut self).await.ok()

@@ -8,6 +8,7 @@ mod counting_allocator;
 mod budgets;
 mod cancellation;
 mod ended_runtimes;
+mod ordered_calls;
 mod outcomes;
 mod support;
 mod threads;

@@ -1,0 +1,11 @@
+//! Async functions over real sockets, with other libraries and programs. `scripts/test` installs the programs; a test
+//! fails without its program.
+
+mod postgres;
+mod tokio_crates;
+mod with_tokio;
+
+mod line_client;
+mod page_server;
+#[path = "../support/program.rs"]
+mod program;
