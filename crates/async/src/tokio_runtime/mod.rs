@@ -102,6 +102,13 @@ pub use self::task::{TokioTask, TokioTaskError};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
+/// # When a call is aborted
+///
+/// A task is aborted when the future that awaits it is dropped: with the channel, by a `timeout`, by losing a `select`. The
+/// channel of a peer that goes away is closed when its end is read, or at once if the peer resets the connection (RST).
+/// While nothing is read, the end of the peer's data (FIN) is not seen: that is so while `max_concurrent` requests are
+/// under way, and while an async function of a connection awaits a task and not its channel.
+///
 /// # Rules for the future
 ///
 /// - Calls that need tokio stand inside of the `async` block: outside of it, on the loop, there is no tokio runtime, and

@@ -14,7 +14,8 @@
 //!
 //! 1. Requests of a connection run at the same time, at most 16 of them, and are answered in order: a client may send many
 //!    without waiting. A `URL` behind the `PUT` of the same name waits for its answer first, or may overtake it.
-//! 2. A client that goes away takes its requests along: their tasks are aborted on the tokio runtime.
+//! 2. A client that goes away takes its requests along: their tasks are aborted on the tokio runtime. One that finishes its
+//!    output counts as gone; with `child_allow_half_closure(true)` it would get its answers first.
 //! 3. A request has a time limit. A failure, even a panic in one of the crates, is an answer, and the connection goes on.
 //! 4. SIGTERM ends the server when the requests under way are answered; the tokio runtime ends after the loops.
 //!
