@@ -14,3 +14,9 @@ fn c06_mismatched_types_do_not_compile() {
 fn c01_types_that_belong_to_a_loop_cannot_leave_it() {
     trybuild::TestCases::new().compile_fail("tests/compile_fail/c01_*.rs");
 }
+
+/// The handles of local futures are not `Send`.
+#[test]
+fn l15_handles_of_local_futures_cannot_leave_their_loop() {
+    trybuild::TestCases::new().compile_fail("tests/compile_fail/l15_*.rs");
+}

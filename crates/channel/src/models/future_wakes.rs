@@ -47,7 +47,7 @@ struct WaitsForWork {
     seen: Rc<Seen>,
 }
 
-/// What has happened to a future.
+/// The polls and the end of a future, as it has seen them.
 struct Seen {
     loop_thread: ThreadId,
     waker: RefCell<Option<Waker>>,

@@ -5,4 +5,5 @@ mod counting_allocator;
 
 mod bursts;
 mod codecs;
+mod future_wakes;
 mod pipeline;

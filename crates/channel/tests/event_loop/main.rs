@@ -6,6 +6,7 @@ mod panicking_driver;
 mod slow_reports;
 
 mod driver_back_off;
+mod future_misuse;
 mod futures_across_loops;
 mod long_event_rounds;
 mod metrics;
