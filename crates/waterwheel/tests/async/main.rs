@@ -1,6 +1,7 @@
 //! Async functions over real sockets, with other libraries and programs. `scripts/test` installs the programs; a test
 //! fails without its program.
 
+mod ordered;
 mod postgres;
 mod tokio_crates;
 mod with_tokio;
