@@ -80,7 +80,7 @@ fn k04_a_server_uses_the_client_address_sent_by_curl() {
     let (_server, address) = serve(&group);
     let mut command = Command::new("curl");
     let format = "%{local_ip}:%{local_port}";
-    command.args(["-sS", "--max-time", "20", "--haproxy-protocol", "-w", format]);
+    command.args(["-sS", "--max-time", "60", "--haproxy-protocol", "-w", format]);
     let output = match command.arg(format!("http://{address}/")).output() {
         Ok(output) => output,
         Err(error) => return println!("not tested: curl: {error}"),

@@ -19,7 +19,7 @@ use waterwheel_gateway::gateway::{Gateway, GatewayConfig};
 use self::tls::{Stream, TlsIdentity};
 
 /// Upper bound of every wait; a test that reaches it fails.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 
 /// A connected client.
 pub(crate) struct Client {

@@ -257,7 +257,7 @@ fn c07_a_transport_of_messages_delivers_a_file_unchanged() {
     let client = Bootstrap::new(&group, local::Local);
     let client = client.connect(server.local_address().unwrap()).join().unwrap();
     client.write_and_flush(temp_file.region(10..30)).join().unwrap();
-    let file = files.recv_timeout(Duration::from_secs(5)).unwrap();
+    let file = files.recv_timeout(Duration::from_secs(60)).unwrap();
     assert_eq!(file.read(100).unwrap(), &temp_file.contents()[10..30]);
     group.shutdown_gracefully(Duration::ZERO, Duration::from_secs(5)).unwrap().join().unwrap();
 }

@@ -27,14 +27,17 @@ fn e21_dropping_the_last_handle_runs_queued_tasks_and_does_not_block() {
 
 #[test]
 fn e21_dropping_the_last_handle_has_no_quiet_period() {
-    let executor = executor();
-    executor.submit(|| ()).unwrap().join().unwrap();
-    let ended = executor.termination();
-    let begun = waterwheel_executor::Clock::Monotonic.now();
-    drop(executor);
-    ended.wait_timeout(TIMEOUT).unwrap();
-    let took = waterwheel_executor::Clock::Monotonic.now().since(begun);
-    assert!(took < waterwheel_executor::DEFAULT_QUIET_PERIOD, "{took:?}");
+    let end = || {
+        let executor = executor();
+        executor.submit(|| ()).unwrap().join().unwrap();
+        let ended = executor.termination();
+        let begun = waterwheel_executor::Clock::Monotonic.now();
+        drop(executor);
+        ended.wait_timeout(TIMEOUT).unwrap();
+        waterwheel_executor::Clock::Monotonic.now().since(begun)
+    };
+    // A busy machine may delay some of them, a quiet period would delay all.
+    assert!((0..5).any(|_| end() < waterwheel_executor::DEFAULT_QUIET_PERIOD));
 }
 
 #[test]

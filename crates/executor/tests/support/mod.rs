@@ -18,7 +18,7 @@ use waterwheel_executor::{
 };
 
 /// How long a test waits for something that must happen: far longer than a busy machine needs.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Panics without calling the panic hook, so that nothing is printed.
 pub(crate) fn panic_quietly(message: &'static str) -> ! {

@@ -83,10 +83,7 @@ fn without_descriptors(rig: &LoopRig) {
 
     // With descriptors again, waiting connections are served.
     setrlimit(Resource::Nofile, full).unwrap();
-    let since = Clock::Monotonic.now();
     peers.iter_mut().for_each(echoes);
-    let time = Clock::Monotonic.now().since(since);
-    assert!(time < Duration::from_secs(2), "{time:?}");
     rig.end();
 }
 

@@ -194,14 +194,17 @@ fn l11_the_first_signal_drains_and_the_process_exits_normally() {
 }
 
 fn l11_an_idle_server_ends_without_a_quiet_period() {
-    let mut process = Process::start("idles");
-    process.expect_line("ready");
-    let signalled = Clock::Monotonic.now();
-    process.signal(Signal::TERM);
-    process.expect_line("over");
-    assert_eq!(process.status(), Some(0));
-    let took = Clock::Monotonic.now().since(signalled);
-    assert!(took < DEFAULT_QUIET_PERIOD, "{took:?}");
+    let end = || {
+        let mut process = Process::start("idles");
+        process.expect_line("ready");
+        let signalled = Clock::Monotonic.now();
+        process.signal(Signal::TERM);
+        process.expect_line("over");
+        assert_eq!(process.status(), Some(0));
+        Clock::Monotonic.now().since(signalled)
+    };
+    // A busy machine may delay some of them, a quiet period would delay all.
+    assert!((0..5).any(|_| end() < DEFAULT_QUIET_PERIOD));
 }
 
 fn l11_the_second_signal_exits_at_once() {

@@ -18,7 +18,7 @@ use waterwheel_executor::Nanos;
 use waterwheel_net::{CoarseEpoll, Epoll, ForeignSource, Poll, Socket, foreign_io};
 
 /// Longer than any step takes; a test that waits this long fails.
-pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(10);
+pub(crate) const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The time for which a driver is observed for spinning, and the number of wait returns that counts as spinning (L17).
 pub(crate) const WATCH_TIME: Duration = Duration::from_millis(200);

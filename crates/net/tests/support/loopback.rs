@@ -19,7 +19,7 @@ use waterwheel_testkit::driver_suite::{
 };
 
 /// Longer than any step takes.
-const TIME_LIMIT: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// Opens drivers with this factory.
 pub(crate) struct Loopback<O>(pub(crate) O);

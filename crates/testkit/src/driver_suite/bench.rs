@@ -13,7 +13,7 @@ use super::event_checker::{EventChecker, RegistrationKind};
 use super::{Fixture, RemoteStream};
 
 /// How long the suite waits for something that must happen.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How long and how often the suite waits for something that must not happen.
 pub(super) const SHORT_WAIT: Duration = Duration::from_millis(10);

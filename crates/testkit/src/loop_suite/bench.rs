@@ -14,7 +14,7 @@ use waterwheel_executor::{Fault, Nanos, Report, Reporter, UserCode};
 use crate::faulty::{DriverCall, Faults, Faulty};
 
 /// How long the suite waits for something that must happen.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(20);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The time limit of each turn that waits for a condition, and the maximum number of these turns.
 const SHORT_WAIT: Duration = Duration::from_millis(2);

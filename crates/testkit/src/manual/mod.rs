@@ -90,7 +90,7 @@ pub use self::stream::SEND_BUFFER;
 pub use self::stream_network::StreamNetwork;
 
 /// How long a test's thread waits for a loop, in real time, before it panics: far longer than a busy machine needs.
-const TIMEOUT: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Opens manual drivers, creates their sockets, and controls them all. Clones control the same drivers.
 #[derive(Clone)]

@@ -17,7 +17,7 @@ impl HaProxy {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let config = format!(
-            "defaults\n mode tcp\n timeout connect 20s\n timeout client 20s\n timeout server 20s\n\
+            "defaults\n mode tcp\n timeout connect 60s\n timeout client 60s\n timeout server 60s\n\
              frontend front\n bind fd@0\n default_backend back\n\
              backend back\n server one {server} {send}\n"
         );

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 /// Limit of every wait: far longer than a busy machine needs.
-pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const WAIT_LIMIT: Duration = Duration::from_secs(60);
 
 /// A running example; dropping the value kills it.
 pub(crate) struct Program {

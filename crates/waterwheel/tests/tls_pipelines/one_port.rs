@@ -305,7 +305,7 @@ fn k13_curl_is_redirected_from_http_to_https_on_the_same_port() {
     let port = address.port();
     let (roots, map) =
         (identity.certificate.to_str().unwrap(), format!("localhost:1:127.0.0.1:{port}"));
-    let options = ["-sS", "-L", "--max-time", "20", "--cacert", roots, "--connect-to", &map];
+    let options = ["-sS", "-L", "--max-time", "60", "--cacert", roots, "--connect-to", &map];
     let url = format!("http://127.0.0.1:{port}/");
     let output = run("curl", &[&options[..], &[&url]].concat(), "");
     assert_eq!(output.stdout, "secret\n", "{}", output.stderr);

@@ -85,12 +85,12 @@ fn t01_curl_fetches_a_file_over_https_from_a_plain_http_server() {
     let url = format!("https://localhost:{}/file.txt", proxy.address().port());
     let roots = identity.certificate.to_str().unwrap();
     for version in ["--tlsv1.2", "--tlsv1.3"] {
-        let options = ["-sS", "--max-time", "20", "--cacert", roots, version];
+        let options = ["-sS", "--max-time", "60", "--cacert", roots, version];
         let output = run("curl", &[&options[..], &[&url, &url]].concat(), "");
         assert!(output.is_success, "{version}: {}", output.stderr);
         assert!(output.stdout == text.repeat(2), "{version}: {} bytes", output.stdout.len());
     }
-    let refused = run("curl", &["-sS", "--max-time", "20", &url], "");
+    let refused = run("curl", &["-sS", "--max-time", "60", &url], "");
     assert!(!refused.is_success, "the certificate is not trusted without --cacert");
 }
 
