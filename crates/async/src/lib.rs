@@ -10,6 +10,7 @@
 //! | `byte_stream` | a channel of bytes as `AsyncRead` and `AsyncWrite` | [`ByteStream`] |
 //! | `ordered` | asynchronous calls for the requests of a connection, answered in order | [`OrderedAnswers`], [`AsyncHandler`] |
 //! | `tokio_runtime` (feature `tokio`) | calls of crates that need tokio, on a runtime of the user's | `TokioRuntime` |
+//! | `hyper_rt` (feature `hyper`) | HTTP/1 and HTTP/2 by hyper, servers and clients | `serve_http`, `ScopeExecutor` |
 //! | `bridge` | the handler at the end of the pipeline, and what it shares with futures | |
 //!
 //! # Features
@@ -26,6 +27,8 @@ mod byte_stream;
 mod channel;
 mod connect;
 mod error;
+#[cfg(feature = "hyper")]
+mod hyper_rt;
 mod ordered;
 mod serve;
 #[cfg(feature = "tokio")]
@@ -35,6 +38,8 @@ pub use crate::byte_stream::ByteStream;
 pub use crate::channel::{AsyncChannel, AsyncReader, AsyncWriter};
 pub use crate::connect::ConnectAsync;
 pub use crate::error::AsyncError;
+#[cfg(feature = "hyper")]
+pub use crate::hyper_rt::{LoopTimer, ScopeExecutor, serve_http};
 pub use crate::ordered::{
     AsyncHandler, DEFAULT_MAX_CONCURRENT, HandlerFn, InvalidOrderedOption, OrderedAnswers,
     OrderedAnswersBuilder, handler_fn,

@@ -133,7 +133,7 @@ pub use crate::foreign::{
 };
 pub use crate::futures::{
     Elapsed, Interval, LocalJoin, Sleep, TaskScope, Timeout, interval, interval_with, sleep,
-    timeout, yield_now,
+    sleep_until, timeout, yield_now,
 };
 pub use crate::payload::{AncillaryMessage, Credentials, Datagram, FileRegion};
 pub use crate::pipeline::{

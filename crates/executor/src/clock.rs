@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::wake::park::Unpark;
 
@@ -41,6 +41,31 @@ impl Nanos {
     pub fn since(self, earlier: Nanos) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
+
+    /// Returns this time as an [`Instant`], for libraries that calculate with those. For the monotonic clock it is the
+    /// instant that `Instant::now` would have returned, within a few hundred nanoseconds; a virtual clock has the same
+    /// origin.
+    #[must_use]
+    pub fn to_instant(self) -> Instant {
+        *CLOCK_ORIGIN + Duration::from_nanos(self.0)
+    }
+
+    /// Returns the time of an [`Instant`]: the reverse of [`to_instant`](Self::to_instant). An instant before the
+    /// clock's origin becomes zero, one beyond its range [`Nanos::MAX`].
+    #[must_use]
+    pub fn from_instant(instant: Instant) -> Nanos {
+        Nanos(0).plus(instant.saturating_duration_since(*CLOCK_ORIGIN))
+    }
+}
+
+/// The origin of the clocks as an [`Instant`].
+static CLOCK_ORIGIN: LazyLock<Instant> = LazyLock::new(instant_of_zero);
+
+#[expect(clippy::disallowed_methods, reason = "this is the clock")]
+fn instant_of_zero() -> Instant {
+    let (now, uptime) = (Instant::now(), Duration::from_nanos(monotonic_now().0));
+    // An `Instant` counts from the same origin, so this is within its range.
+    now.checked_sub(uptime).unwrap_or(now)
 }
 
 impl fmt::Debug for Nanos {
@@ -211,6 +236,20 @@ mod tests {
         assert_eq!(Nanos(5).since(Nanos(9)), Duration::ZERO);
         assert_eq!(Nanos(9).since(Nanos(5)), Duration::from_nanos(4));
         assert_eq!((Nanos(9).finite(), Nanos::MAX.finite()), (Some(Nanos(9)), None));
+    }
+
+    #[test]
+    #[expect(clippy::disallowed_methods, reason = "compares the clock with the standard library's")]
+    fn times_become_instants_and_come_back() {
+        for nanos in [Nanos(0), Nanos(1), Nanos(u64::MAX / 2), Nanos::MAX] {
+            assert_eq!(Nanos::from_instant(nanos.to_instant()), nanos);
+        }
+        let before_origin = Nanos(0).to_instant().checked_sub(Duration::from_secs(1));
+        assert!(before_origin.is_none_or(|instant| Nanos::from_instant(instant) == Nanos(0)));
+        let (earlier, later) = (Clock::Monotonic.now(), Nanos::from_instant(Instant::now()));
+        // The origin is read from two clocks, one after the other: it may be later by that time.
+        assert!(later.plus(Duration::from_secs(60)) > earlier);
+        assert!(earlier.plus(Duration::from_secs(60)) > later, "{earlier:?}, then {later:?}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use waterwheel_executor::{MissedTicks, Nanos};
 
-use super::sleep::Sleep;
+use super::sleep::sleep_until;
 use crate::event_loop::local_loop::LocalLoop;
 
 /// Creates an interval that ticks every `period`, for the first time at once. Missed ticks are caught up.
@@ -43,7 +43,7 @@ impl Interval {
         let now =
             || LocalLoop::current().expect("an interval must be polled on an event loop").now();
         let due = *self.next.get_or_insert_with(now);
-        Sleep::until(due).await;
+        sleep_until(due).await;
         self.next = self.missed.next_tick(due, now(), self.period); // The period is above zero.
         due
     }

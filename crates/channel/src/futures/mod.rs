@@ -24,5 +24,5 @@ pub use self::interval::{Interval, interval, interval_with};
 pub use self::join::LocalJoin;
 pub use self::scope::TaskScope;
 pub(crate) use self::sleep::Sleepers;
-pub use self::sleep::{Elapsed, Sleep, Timeout, sleep, timeout, yield_now};
+pub use self::sleep::{Elapsed, Sleep, Timeout, sleep, sleep_until, timeout, yield_now};
 pub(crate) use self::spawned::{FutureWaker, SpawnedFutures};

@@ -33,12 +33,16 @@ use crate::event_loop::local_loop::LocalLoop;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn sleep(time: Duration) -> Sleep {
-    let until = LocalLoop::current().map(|here| here.now().plus(time));
-    Sleep {
-        until: until.map_or(SleepDeadline::After(time), SleepDeadline::At),
-        entry: None,
-        has_yielded: false,
+    match LocalLoop::current() {
+        Some(here) => sleep_until(here.now().plus(time)),
+        None => Sleep { until: SleepDeadline::After(time), entry: None, has_yielded: false },
     }
+}
+
+/// Waits until `deadline`, by the clock of the loop that polls the future, as [`sleep`] does: at least until the next
+/// turn.
+pub fn sleep_until(deadline: Nanos) -> Sleep {
+    Sleep { until: SleepDeadline::At(deadline), entry: None, has_yielded: false }
 }
 
 /// Waits for a future, but for at most `time`.
@@ -61,7 +65,7 @@ pub async fn yield_now() {
     .await;
 }
 
-/// A future that completes when its deadline is reached. Created by [`sleep`].
+/// A future that completes when its deadline is reached. Created by [`sleep`] and [`sleep_until`].
 #[derive(Debug)]
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Sleep {
@@ -85,12 +89,6 @@ struct SleepEntry {
     sender: CommandSender<LoopCommand>,
     timer: TimerKey,
     sleeper: Token,
-}
-
-impl Sleep {
-    pub(crate) fn until(deadline: Nanos) -> Self {
-        Self { until: SleepDeadline::At(deadline), entry: None, has_yielded: false }
-    }
 }
 
 impl Future for Sleep {
