@@ -23,6 +23,8 @@
 //! | `micro echo <echoes>` | reads and writes through a pipeline, without sockets |
 //! | `micro stream <peers> <rounds>` | echoes over sockets, loop and peers on one thread |
 //! | `micro served <echoes>` | echoes over a socket, the loop on its own thread |
+//! | `micro async-bytes <echoes>` | the same by an async function over `AsyncRead` and `AsyncWrite` |
+//! | `micro async-messages <echoes>` | the same by an async function over messages |
 //! | `micro connections <n>` | connections accepted, served once and closed |
 //! | `micro chain <by-hand|chain|slots> <lines>` | lines decoded and added up in three ways |
 //! | `micro frames <by-hand|chain|slot> <frames>` | frames with a length field decoded in three ways |
@@ -82,7 +84,9 @@ fn main() -> MicroResult {
         "hop" => hops::hops(number(&arguments, 1, 3)?, number(&arguments, 2, 1_000_000)?),
         "echo" => hops::echoes(number(&arguments, 1, 1_000_000)?),
         "stream" => streams::streams(number(&arguments, 1, 1)?, number(&arguments, 2, 100_000)?),
-        "served" => served::served(number(&arguments, 1, 100_000)?),
+        "served" => served::by_a_handler(number(&arguments, 1, 100_000)?),
+        "async-bytes" => served::by_a_byte_stream(number(&arguments, 1, 100_000)?),
+        "async-messages" => served::by_messages(number(&arguments, 1, 100_000)?),
         "connections" => connections::connections(number(&arguments, 1, 10_000)?),
         "datagrams" => datagrams::datagrams(number(&arguments, 1, 1000)?),
         "rearm" => timers::rearm(number(&arguments, 1, 10_000)?, number(&arguments, 2, 1_000_000)?),
