@@ -50,7 +50,7 @@ impl ConnectAsync for Bootstrap {
                 edit.add_last("async", BridgeHandler::new(state))?;
                 Ok(())
             });
-            (here, Connecting(Some(bootstrap.connect(to))))
+            (here, ConnectAttempt(Some(bootstrap.connect(to))))
         });
         async move {
             let Some((here, connecting)) = connecting else {
@@ -69,9 +69,9 @@ impl ConnectAsync for Bootstrap {
 }
 
 /// An attempt to connect, which is given up if it is dropped.
-struct Connecting(Option<PromiseFuture<Channel>>);
+struct ConnectAttempt(Option<PromiseFuture<Channel>>);
 
-impl Future for Connecting {
+impl Future for ConnectAttempt {
     type Output = Result<Channel, Error>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
@@ -82,7 +82,7 @@ impl Future for Connecting {
     }
 }
 
-impl Drop for Connecting {
+impl Drop for ConnectAttempt {
     fn drop(&mut self) {
         if let Some(mut future) = self.0.take()
             && !future.cancel()

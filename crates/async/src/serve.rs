@@ -128,19 +128,19 @@ async fn run_connection<In, Out, F>(
 {
     let panicked = Err(Error::new(AsyncError::ConnectionPanicked));
     // Dropped last, after the future: the cause of the close is known by then, and nothing is closed before.
-    let mut end = ConnectionEnd { state: state.clone(), result: panicked };
+    let mut end = TaskOutcome { state: state.clone(), result: panicked };
     let mut future = pin!(async move { connection(channel).await });
     let outcome = poll_fn(|context| state.poll_task(|| future.as_mut().poll(context))).await;
     end.result = outcome.into_result();
 }
 
 /// Tells the channel how its async function has ended.
-struct ConnectionEnd<In: Message> {
+struct TaskOutcome<In: Message> {
     state: Rc<BridgeState<In>>,
     result: Result<(), Error>,
 }
 
-impl<In: Message> Drop for ConnectionEnd<In> {
+impl<In: Message> Drop for TaskOutcome<In> {
     fn drop(&mut self) {
         if let Err(error) = &self.result {
             self.state.fail(error.clone());

@@ -29,6 +29,15 @@ enum ConnectionTask {
     Started(LocalJoin<()>),
 }
 
+impl ConnectionTask {
+    fn started(&self) -> Option<&LocalJoin<()>> {
+        match self {
+            Self::Started(task) => Some(task),
+            Self::None | Self::Waiting(_) => None,
+        }
+    }
+}
+
 impl<In: Message> BridgeHandler<In> {
     pub(crate) fn new(state: Rc<BridgeState<In>>) -> Self {
         Self { state, task: ConnectionTask::None }
@@ -111,18 +120,14 @@ impl<In: Message> Handler for BridgeHandler<In> {
 
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.take::<In>() {
-            Ok(message) => self.state.push(Ok(message)),
+            Ok(message) => self.state.push(message, ctx.event_loop(), self.task.started()),
             Err(other) => ctx.fire_read(other),
         }
         Ok(())
     }
 
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        let task = match &self.task {
-            ConnectionTask::Started(task) => Some(task),
-            ConnectionTask::None | ConnectionTask::Waiting(_) => None,
-        };
-        self.state.end_round(ctx, task);
+        self.state.end_round(ctx);
         ctx.fire_read_complete();
         Ok(())
     }

@@ -17,8 +17,8 @@
 //!    pass on, and are reported.
 //! 5. *Drain.* Between the end of a round and the next wait the bridge holds the loop's drain: a future is at work on
 //!    what it has read.
-//! 6. *Inline polls.* The task of the connection, if it is the one that waits, is polled at the end of the round, inside
-//!    of the handler's call; every other future by its waker.
+//! 6. *Inline polls.* The task of the connection, if it is the one that waits, is polled when a message comes, inside of
+//!    the handler's call; every other future by its waker.
 //! 7. *Wakers, futures and messages* are the user's: they are called and dropped outside of every borrow.
 
 pub(crate) mod handler;

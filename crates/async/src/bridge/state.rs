@@ -7,8 +7,8 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, Message, Msg, ReadPause,
-    TaskScope,
+    Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, LocalLoop, Message, Msg,
+    ReadPause, TaskScope,
 };
 use waterwheel_executor::Error;
 
@@ -114,11 +114,11 @@ impl<In: 'static> BridgeState<In> {
         }
     }
 
-    /// Queues a message or an error for the reader.
-    pub(super) fn push(&self, item: Result<In, Error>) {
+    /// Queues a message for the reader, and runs `task`, the task of the connection, if that is what waits.
+    pub(super) fn push(&self, message: In, here: &LocalLoop, task: Option<&LocalJoin<()>>) {
         if self.open_halves.get().reader {
-            self.inbound.borrow_mut().push_back(item);
-            self.reader.wake();
+            self.inbound.borrow_mut().push_back(Ok(message));
+            self.reader.poll_or_wake(here, task);
         }
     }
 
@@ -129,15 +129,15 @@ impl<In: 'static> BridgeState<In> {
             return Err(error);
         }
         self.last_error.borrow_mut().replace(error.clone());
-        self.push(Err(error));
+        if self.open_halves.get().reader {
+            self.inbound.borrow_mut().push_back(Err(error));
+            self.reader.wake();
+        }
         Ok(())
     }
 
     /// Ends a round of reads: see the rules of the bridge.
-    pub(super) fn end_round(&self, ctx: &Ctx<'_>, task: Option<&LocalJoin<()>>) {
-        if let Some(task) = task {
-            task.poll_if_woken();
-        }
+    pub(super) fn end_round(&self, ctx: &Ctx<'_>) {
         if self.is_input_over.get() {
             return;
         }
@@ -222,22 +222,31 @@ impl<In: 'static> BridgeState<In> {
 
     /// Waits until the channel is writable.
     pub(crate) fn poll_ready(&self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        self.poll_with_room(context, |_| ())
+    }
+
+    /// Waits until the channel is writable, then calls `f`, which may write.
+    pub(crate) fn poll_with_room<R>(
+        &self,
+        context: &mut Context<'_>,
+        f: impl FnOnce(&Ctx<'_>) -> R,
+    ) -> Poll<Result<R, Error>> {
         let Some(ctx) = self.ctx.get() else {
             self.writer.wait(context.waker());
             return Poll::Pending;
         };
-        // The outer option is `None` if the channel cannot be called just now.
-        let refusal = ctx.run_now(|ctx| match ctx.is_writable() {
-            true => None,
-            false => Some(ctx.held_write_error(0)),
+        let called = ctx.run_now(|ctx| match ctx.is_writable() {
+            true => Ok(f(ctx)),
+            false => Err(ctx.held_write_error(0)),
         });
-        match refusal {
-            Ok(Some(None)) => Poll::Ready(Ok(())),
-            Ok(Some(Some(None))) => {
+        match called {
+            Ok(Some(Ok(result))) => Poll::Ready(Ok(result)),
+            Ok(Some(Err(None))) => {
                 self.writer.wait(context.waker());
                 Poll::Pending
             }
-            Ok(Some(Some(Some(error)))) => Poll::Ready(Err(error.into())),
+            Ok(Some(Err(Some(error)))) => Poll::Ready(Err(error.into())),
+            // The channel cannot be called just now.
             Ok(None) => {
                 context.waker().wake_by_ref();
                 Poll::Pending
@@ -309,17 +318,6 @@ impl<In: 'static> BridgeState<In> {
         if let Some(ctx) = self.ctx.get() {
             // The writes of a channel that is gone have failed.
             let _ = ctx.run(|ctx| ctx.flush());
-        }
-    }
-
-    /// Calls `f` with the context of the handler, now.
-    ///
-    /// # Errors
-    /// The channel is closed.
-    pub(crate) fn with_ctx<R>(&self, f: impl FnOnce(&Ctx<'_>) -> R) -> Result<Option<R>, Error> {
-        match self.ctx.get() {
-            Some(ctx) => ctx.run_now(f).map_err(|_| self.write_refusal()),
-            None => Ok(None),
         }
     }
 

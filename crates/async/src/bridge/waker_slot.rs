@@ -3,6 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::task::Waker;
 
+use waterwheel_channel::{LocalJoin, LocalLoop};
+
 /// The waker of the one future that waits for something. The waker is kept when the future was woken: usually the
 /// same future waits again.
 #[derive(Default)]
@@ -25,6 +27,24 @@ impl WakerSlot {
 
     pub(super) fn is_waiting(&self) -> bool {
         self.is_waiting.get()
+    }
+
+    /// Polls the future at once if it waits and is this task; otherwise wakes it, if it waits.
+    pub(super) fn poll_or_wake(&self, here: &LocalLoop, task: Option<&LocalJoin<()>>) {
+        if !self.is_waiting.get() {
+            return;
+        }
+        let is_task = |task: &&LocalJoin<()>| {
+            self.waker.borrow().as_ref().is_some_and(|waker| task.is_woken_by(waker))
+        };
+        if let Some(task) = task.filter(is_task) {
+            self.is_waiting.set(false);
+            if task.poll_now(here) {
+                return;
+            }
+            self.is_waiting.set(true); // The task is being polled: it has caused this itself.
+        }
+        self.wake();
     }
 
     /// Wakes the future if it waits.

@@ -99,6 +99,14 @@ impl ByteStream {
         self.channel.channel()
     }
 
+}
+
+/// The calls that the traits are made of.
+#[cfg_attr(
+    not(any(feature = "futures", feature = "hyper", feature = "tokio")),
+    allow(dead_code, reason = "without a feature there is no trait that calls them")
+)]
+impl ByteStream {
     /// Waits for bytes, unless some are unread, and returns them; none at the end.
     fn poll_fill(&mut self, context: &mut Context<'_>) -> Poll<io::Result<&[u8]>> {
         while self.unread.is_empty() {
@@ -128,27 +136,13 @@ impl ByteStream {
             let shut = io::Error::new(io::ErrorKind::BrokenPipe, "the output was shut down");
             return Poll::Ready(Err(shut));
         }
-        ready!(self.channel.state().poll_ready(context)).map_err(to_io_error)?;
-        let mut written = 0;
-        let write = |ctx: &waterwheel_channel::Ctx<'_>| {
-            ctx.write_encoded(|buffer| {
-                for slice in slices {
-                    let part = &slice[..slice.len().min(MAX_WRITE - written)];
-                    buffer.extend_from_slice(part);
-                    written += part.len();
-                }
-                Ok(())
-            })?;
-            ctx.flush();
-            Ok::<_, Error>(())
-        };
-        match self.channel.state().with_ctx(write).map_err(to_io_error)? {
-            Some(result) => Poll::Ready(result.map(|()| written).map_err(to_io_error)),
-            None => {
-                context.waker().wake_by_ref();
-                Poll::Pending
-            }
-        }
+        let written = ready!(self.channel.state().poll_with_room(context, |ctx| {
+            let bytes = copy_slices(slices);
+            let count = bytes.len();
+            ctx.write_and_flush(bytes);
+            count
+        }));
+        Poll::Ready(written.map_err(to_io_error))
     }
 
     /// Waits until everything was handed to the transport.
@@ -175,6 +169,20 @@ impl fmt::Debug for ByteStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("ByteStream").field(self.channel()).finish()
     }
+}
+
+/// Copies at most [`MAX_WRITE`] bytes.
+fn copy_slices<'a>(mut slices: impl Iterator<Item = &'a [u8]>) -> Bytes {
+    let first = slices.next().unwrap_or_default();
+    let first = &first[..first.len().min(MAX_WRITE)];
+    let Some(second) = slices.next() else { return Bytes::copy_from_slice(first) };
+    let mut copied = Vec::with_capacity(first.len() + second.len());
+    copied.extend_from_slice(first);
+    for slice in std::iter::once(second).chain(slices) {
+        let room = MAX_WRITE.saturating_sub(copied.len());
+        copied.extend_from_slice(&slice[..slice.len().min(room)]);
+    }
+    copied.into()
 }
 
 /// Returns the error as those traits have it: the kernel's, if that is the cause.

@@ -155,7 +155,7 @@ fn a02_the_function_is_polled_once_more_when_the_channel_is_closed() {
     let noted = record.clone();
     let mut channel = serving(move |mut connection: AsyncChannel<String>| async move {
         while let Some(item) = connection.next().await {
-            noted.add(item.map_or_else(|error| error.to_string(), |line| line));
+            noted.add(item.unwrap_or_else(|error| error.to_string()));
         }
         noted.add("end");
     });

@@ -8,7 +8,7 @@ use waterwheel_channel::{ChannelOptions, LocalLoop, Message};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
-/// What futures did, in order.
+/// The steps of futures, in order.
 #[derive(Clone, Default)]
 pub(crate) struct Record(Rc<RefCell<Vec<String>>>);
 

@@ -35,13 +35,17 @@ impl<T> LocalJoin<T> {
         self.future_waker.abort();
     }
 
-    /// Polls the spawned future at once if it was woken, inside of the present call instead of in the task phase. For
-    /// code that has just woken the future, and knows that nothing of its own is borrowed. Returns false if the future
-    /// was not woken, is being polled, has completed or was dropped.
-    pub fn poll_if_woken(&self) -> bool {
-        LocalLoop::current().is_some_and(|here| {
-            here.futures().poll_if_woken(here.sender(), self.future_waker.slot())
-        })
+    /// Polls the spawned future at once, on its loop, inside of the present call instead of in the task phase: for code
+    /// that has made ready what the future waits for, and knows that nothing of its own is borrowed. Returns false if
+    /// the future is being polled, has completed or was dropped.
+    pub fn poll_now(&self, here: &LocalLoop) -> bool {
+        here.futures().poll_now(here.sender(), &self.future_waker)
+    }
+
+    /// True if this waker wakes the spawned future.
+    #[must_use]
+    pub fn is_woken_by(&self, waker: &Waker) -> bool {
+        std::ptr::addr_eq(waker.data(), Arc::as_ptr(&self.future_waker))
     }
 
     /// True if the spawned future has completed or was dropped.

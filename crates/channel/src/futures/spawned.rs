@@ -66,7 +66,7 @@ impl FutureWaker {
         Arc::new(Self { woken, slot, sender })
     }
 
-    pub(super) fn slot(&self) -> Token {
+    fn slot(&self) -> Token {
         Token::from_bits(self.slot.load(Ordering::Relaxed))
     }
 
@@ -204,17 +204,6 @@ impl SpawnedFutures {
         true
     }
 
-    /// Polls a future at once, unless it was polled since it was woken, or is being polled. Its entry in the ready list
-    /// stays, and finds nothing to do.
-    pub(super) fn poll_if_woken(&self, sender: &CommandSender<LoopCommand>, token: Token) -> bool {
-        let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
-            // The flag of a future that is being polled stays: its wake is served by the ready list.
-            let is_woken = slot.task.is_some() && slot.future_waker.woken.lower_early();
-            if is_woken { slot.task.take().map(|task| (task, slot.origin)) } else { None }
-        });
-        taken.is_some_and(|(task, origin)| self.poll_inside(sender, token, task, origin))
-    }
-
     /// Polls a future that was taken out of its slot, for a caller that has published it as the loop's activity.
     #[inline]
     fn poll(&self, token: Token, (mut task, waker): (BoxedFuture, Waker), origin: Origin) {
@@ -242,29 +231,23 @@ impl SpawnedFutures {
         slot.task.map(|(task, _)| (task, slot.origin))
     }
 
-    /// Polls a future that was taken out of its slot, inside of other code that the loop runs. Returns `true`.
-    fn poll_inside(
+    /// Polls a future at once, inside of other code that the loop runs. Returns false if the future is gone, or is being
+    /// polled. An entry in the ready list stays, and finds nothing to do.
+    pub(super) fn poll_now(
         &self,
         sender: &CommandSender<LoopCommand>,
-        token: Token,
-        task: (BoxedFuture, Waker),
-        origin: Origin,
+        future_waker: &FutureWaker,
     ) -> bool {
-        let poll = || self.poll(token, task, origin);
-        sender.run_user_code(UserCode::Future, origin, poll).is_ok()
-    }
-
-    /// Polls a future at once. Nothing happens if it is gone, or is being polled.
-    pub(crate) fn poll_now(&self, sender: &CommandSender<LoopCommand>, future_waker: &FutureWaker) {
         let token = future_waker.slot();
         let taken = self.slots.borrow_mut().get_mut(token).and_then(|slot| {
+            // The flag of a future that is being polled stays: its wake is served by the ready list.
             let task = slot.task.take()?;
             slot.future_waker.woken.lower_early();
             Some((task, slot.origin))
         });
-        if let Some((task, origin)) = taken {
-            self.poll_inside(sender, token, task, origin);
-        }
+        let Some((task, origin)) = taken else { return false };
+        let poll = || self.poll(token, task, origin);
+        sender.run_user_code(UserCode::Future, origin, poll).is_ok()
     }
 
     /// Drops a future that was aborted.

@@ -204,7 +204,7 @@ fn l15_a_poll_at_once_loses_no_wake_and_adds_no_command() {
             }
         });
         let join = &waiting.join;
-        waiting.manual.on_loop(|_| join.poll_if_woken()).unwrap();
+        waiting.manual.on_loop(|here| join.poll_now(here)).unwrap();
         assert!(waiting.queued_commands() <= 1, "at most one command is under way");
         waiting.turn_until_done();
         thread.join().unwrap();

@@ -153,7 +153,7 @@ fn a02_a_destructor_may_use_the_scope_that_ends() {
 }
 
 #[test]
-fn l15_poll_if_woken_polls_inside_of_the_call_and_not_again_in_the_task_phase() {
+fn l15_poll_now_polls_inside_of_the_call_and_not_again_in_the_task_phase() {
     let mut event_loop = manual_loop();
     let (polls, waker) = (Rc::new(Cell::new(0)), Rc::new(RefCell::new(None::<Waker>)));
     let (count, kept) = (polls.clone(), waker.clone());
@@ -169,11 +169,10 @@ fn l15_poll_if_woken_polls_inside_of_the_call_and_not_again_in_the_task_phase() 
     event_loop.turn(None);
     assert_eq!(polls.get(), 1);
     let waker = waker.take().unwrap();
-    event_loop.on_loop(|_| assert!(!join.poll_if_woken(), "it was not woken"));
-    assert_eq!(polls.get(), 1);
-    event_loop.on_loop(|_| {
+    assert!(join.is_woken_by(&waker) && !join.is_woken_by(Waker::noop()));
+    event_loop.on_loop(|here| {
         waker.wake_by_ref();
-        assert!(join.poll_if_woken());
+        assert!(join.poll_now(here));
         assert_eq!(polls.get(), 2);
     });
     event_loop.turn(Some(std::time::Duration::ZERO));
