@@ -98,7 +98,6 @@ impl ByteStream {
     pub fn channel(&self) -> &Channel {
         self.channel.channel()
     }
-
 }
 
 /// The calls that the traits are made of.

@@ -116,7 +116,7 @@ fn l15_a_future_that_is_polled_at_once_is_named_too() {
     });
     let join = event_loop.on_loop(|here| here.spawn_local(holds)).unwrap();
     event_loop.turn(AT_ONCE);
-    event_loop.on_loop(|_| assert!(join.poll_if_woken())).unwrap();
+    event_loop.on_loop(|here| assert!(join.poll_now(here))).unwrap();
     assert_eq!(slow.recv().unwrap().activity.origin.location().unwrap().file(), file!());
     assert_eq!(event_loop.event_loop().running(), None, "nothing is left published");
 }
