@@ -1,14 +1,19 @@
 //! Client connections as async channels.
 
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use waterwheel_channel::{AddressSpec, Bootstrap, Channel, ChannelError, LocalLoop, Message};
+use waterwheel_channel::{
+    AddressSpec, Bootstrap, Channel, ChannelError, LocalLoop, Message, Pipeline,
+};
 use waterwheel_executor::{Error, PromiseFuture};
 
 use crate::bridge::handler::BridgeHandler;
+use crate::bridge::state::BridgeState;
 use crate::channel::{AsyncChannel, new_state};
 use crate::error::AsyncError;
+use crate::remote::RemoteAsyncChannel;
 
 /// A client that connects from async code.
 pub trait ConnectAsync {
@@ -36,6 +41,31 @@ pub trait ConnectAsync {
         &self,
         to: impl Into<AddressSpec>,
     ) -> impl Future<Output = Result<AsyncChannel<In, Out>, Error>> + 'static;
+
+    /// Connects on a loop of the bootstrap, from code on any thread and any runtime, and returns the connection as a
+    /// [`RemoteAsyncChannel`]. No message is lost, as with [`connect_async`](Self::connect_async).
+    ///
+    /// Cancel safe: if the future is dropped, the attempt is given up, and a connection that was just made is closed.
+    ///
+    /// ```
+    /// use waterwheel_async::ConnectAsync;
+    /// use waterwheel_channel::{Address, Bootstrap};
+    /// use waterwheel_executor::Error;
+    ///
+    /// /// Runs in a task of any runtime.
+    /// async fn ask(bootstrap: &Bootstrap, question: String) -> Result<Option<String>, Error> {
+    ///     let mut connection = bootstrap.connect_remote::<String, String>(Address::local("oracle")).await?;
+    ///     connection.send(question).await?;
+    ///     connection.try_next().await
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The connection cannot be made.
+    fn connect_remote<In: Message, Out: Message>(
+        &self,
+        to: impl Into<AddressSpec>,
+    ) -> impl Future<Output = Result<RemoteAsyncChannel<In, Out>, Error>> + Send + 'static;
 }
 
 impl ConnectAsync for Bootstrap {
@@ -45,11 +75,7 @@ impl ConnectAsync for Bootstrap {
         to: impl Into<AddressSpec>,
     ) -> impl Future<Output = Result<AsyncChannel<In, Out>, Error>> + 'static {
         let connecting = LocalLoop::current().map(|here| {
-            let bootstrap = self.clone().on_loops(&here.handle()).extend_initialiser(|edit| {
-                let state = new_state::<In>(&edit.channel())?;
-                edit.add_last("async", BridgeHandler::new(state))?;
-                Ok(())
-            });
+            let bootstrap = with_bridge::<In>(self.clone().on_loops(&here.handle()));
             (here, ConnectAttempt(Some(bootstrap.connect(to))))
         });
         async move {
@@ -57,13 +83,55 @@ impl ConnectAsync for Bootstrap {
                 return Err(Error::new(AsyncError::NoLoop));
             };
             let channel = connecting.await?;
-            let state = here.with_pipeline(&channel, |pipeline| {
-                pipeline
-                    .with_handler("async", |bridge: &mut BridgeHandler<In>| bridge.state().clone())
+            let state = here.with_pipeline(&channel, |pipeline| bridge_of(&pipeline)).flatten();
+            state.map(AsyncChannel::new).ok_or_else(|| closed_error(&channel))
+        }
+    }
+
+    #[track_caller]
+    fn connect_remote<In: Message, Out: Message>(
+        &self,
+        to: impl Into<AddressSpec>,
+    ) -> impl Future<Output = Result<RemoteAsyncChannel<In, Out>, Error>> + Send + 'static {
+        let connecting = ConnectAttempt(Some(with_bridge::<In>(self.clone()).connect(to)));
+        async move {
+            let channel = connecting.await?;
+            // Nobody else closes the channel if this future is dropped, or fails, before it has the handle.
+            let mut connected = CloseOnDrop(Some(channel.clone()));
+            let remote = channel.with_pipeline(|pipeline| {
+                bridge_of(&pipeline).map(|state| AsyncChannel::new(state).into_remote())
             });
-            let closed = || Error::from(ChannelError::Closed { cause: channel.close_cause() });
-            let state = state.flatten().ok_or_else(closed)?;
-            Ok(AsyncChannel::new(state))
+            let remote = remote.await?.ok_or_else(|| closed_error(&channel))?;
+            connected.0 = None;
+            Ok(remote)
+        }
+    }
+}
+
+/// Adds the end of the pipeline to the bootstrap's initialiser.
+fn with_bridge<In: Message>(bootstrap: Bootstrap) -> Bootstrap {
+    bootstrap.extend_initialiser(|edit| {
+        let state = new_state::<In>(&edit.channel())?;
+        edit.add_last("async", BridgeHandler::new(state))?;
+        Ok(())
+    })
+}
+
+fn bridge_of<In: Message>(pipeline: &Pipeline<'_>) -> Option<Rc<BridgeState<In>>> {
+    pipeline.with_handler("async", |bridge: &mut BridgeHandler<In>| bridge.state().clone())
+}
+
+fn closed_error(channel: &Channel) -> Error {
+    ChannelError::Closed { cause: channel.close_cause() }.into()
+}
+
+/// A channel that is closed if this is dropped.
+struct CloseOnDrop(Option<Channel>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        if let Some(channel) = self.0.take() {
+            channel.close_without_future();
         }
     }
 }

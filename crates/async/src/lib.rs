@@ -6,6 +6,7 @@
 //! | module | contents | begin with |
 //! |---|---|---|
 //! | `channel` | a channel as a stream and a sink of messages | [`AsyncChannel`] |
+//! | `remote` | its `Send` form, for code on any thread and runtime | [`RemoteAsyncChannel`] |
 //! | `serve`, `connect` | servers and clients whose connections are async functions | [`Serve`], [`ConnectAsync`] |
 //! | `byte_stream` | a channel of bytes as `AsyncRead` and `AsyncWrite` | [`ByteStream`] |
 //! | `ordered` | asynchronous calls for the requests of a connection, answered in order | [`OrderedAnswers`], [`AsyncHandler`] |
@@ -30,6 +31,7 @@ mod error;
 #[cfg(feature = "hyper")]
 mod hyper_rt;
 mod ordered;
+mod remote;
 mod serve;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
@@ -44,6 +46,7 @@ pub use crate::ordered::{
     AsyncHandler, DEFAULT_MAX_CONCURRENT, HandlerFn, InvalidOrderedOption, OrderedAnswers,
     OrderedAnswersBuilder, handler_fn,
 };
+pub use crate::remote::{RemoteAsyncChannel, RemoteAsyncReader, RemoteAsyncWriter};
 pub use crate::serve::{ConnectionResult, Serve, serve_channel};
 #[cfg(feature = "tokio")]
 pub use crate::tokio_runtime::{TokioRuntime, TokioTask, TokioTaskError};

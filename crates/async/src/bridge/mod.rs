@@ -13,7 +13,7 @@
 //! 2. *Back-pressure.* A write waits while the channel is not writable.
 //! 3. *The end.* Messages in the queue come first, then the cause if the channel was closed with one, then `None`. The
 //!    end of the peer's data is an end of the input; writes go on if the channel allows half-closure.
-//! 4. *Errors* that reach the end of the pipeline are items, at most [`MAX_ERRORS`](state::MAX_ERRORS) at once; more
+//! 4. *Errors* that reach the end of the pipeline are items, at most [`MAX_ERRORS`](round_queue::MAX_ERRORS) at once; more
 //!    pass on, and are reported.
 //! 5. *Drain.* Between the end of a round and the next wait the bridge holds the loop's drain: a future is at work on
 //!    what it has read.
@@ -22,5 +22,6 @@
 //! 7. *Wakers, futures and messages* are the user's: they are called and dropped outside of every borrow.
 
 pub(crate) mod handler;
+pub(crate) mod round_queue;
 pub(crate) mod state;
 mod waker_slot;

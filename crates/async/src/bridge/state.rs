@@ -1,25 +1,19 @@
 //! The state that the bridge's handler shares with the handles of futures.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, LocalLoop, Message, Msg,
-    ReadPause, TaskScope,
+    Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, LocalLoop, Msg, ReadPause,
+    TaskScope,
 };
 use waterwheel_executor::Error;
 
+use super::round_queue::RoundQueue;
 use super::waker_slot::WakerSlot;
 use crate::error::AsyncError;
-
-/// The capacity from which the empty queue is freed.
-const KEPT_CAPACITY: usize = 64;
-
-/// The number of errors that wait for the reader at once. More pass on to the end of the pipeline, which reports them.
-pub(crate) const MAX_ERRORS: usize = 16;
 
 /// The state of a bridge. `In` is the type of the messages that futures read.
 pub(crate) struct BridgeState<In> {
@@ -27,7 +21,7 @@ pub(crate) struct BridgeState<In> {
     scope: TaskScope,
     /// The context of the bridge's handler, once that was added.
     ctx: OnceCell<LocalCtx>,
-    inbound: RefCell<VecDeque<Result<In, Error>>>,
+    inbound: RefCell<RoundQueue<In>>,
     is_input_over: Cell<bool>,
     reader: WakerSlot,
     /// Present while nobody waits for a message.
@@ -58,8 +52,8 @@ enum TaskPoll {
 /// The time in which nobody waits for a message.
 struct Busy {
     _pause: ReadPause,
-    /// `None` before the first message.
-    _hold: Option<Hold>,
+    /// `None` before the first message, and after the reader was dropped.
+    hold: Option<Hold>,
 }
 
 /// The handles of a bridge that are not dropped.
@@ -105,7 +99,7 @@ impl<In: 'static> BridgeState<In> {
         let is_new = self.ctx.set(ctx.to_local()).is_ok();
         debug_assert!(is_new, "a bridge has one handler");
         if !self.reader.is_waiting() {
-            self.set_busy(Some(Busy { _pause: ctx.pause_reads(), _hold: None }));
+            self.set_busy(Some(Busy { _pause: ctx.pause_reads(), hold: None }));
         }
         self.writer.wake();
         let OpenHalves { reader, writer } = self.open_halves.get();
@@ -117,20 +111,19 @@ impl<In: 'static> BridgeState<In> {
     /// Queues a message for the reader, and runs `task`, the task of the connection, if that is what waits.
     pub(super) fn push(&self, message: In, here: &LocalLoop, task: Option<&LocalJoin<()>>) {
         if self.open_halves.get().reader {
-            self.inbound.borrow_mut().push_back(Ok(message));
+            self.inbound.borrow_mut().push(Ok(message));
             self.reader.poll_or_wake(here, task);
         }
     }
 
     /// Queues an error of the pipeline. Returns the error if too many wait already.
     pub(super) fn push_error(&self, error: Error) -> Result<(), Error> {
-        let queued = self.inbound.borrow().iter().filter(|item| item.is_err()).count();
-        if queued == MAX_ERRORS {
+        if self.inbound.borrow().is_full_of_errors() {
             return Err(error);
         }
         self.last_error.borrow_mut().replace(error.clone());
         if self.open_halves.get().reader {
-            self.inbound.borrow_mut().push_back(Err(error));
+            self.inbound.borrow_mut().push(Err(error));
             self.reader.wake();
         }
         Ok(())
@@ -144,8 +137,8 @@ impl<In: 'static> BridgeState<In> {
         if !self.reader.is_waiting() {
             if self.busy.borrow().is_none() {
                 let is_at_work = self.open_halves.get().reader;
-                let (_pause, _hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
-                self.set_busy(Some(Busy { _pause, _hold }));
+                let (_pause, hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
+                self.set_busy(Some(Busy { _pause, hold }));
             }
         } else if !ctx.is_auto_read() {
             ctx.read();
@@ -161,7 +154,7 @@ impl<In: 'static> BridgeState<In> {
         if let Some(cause) = cause
             && last.is_none_or(|last| last.to_string() != cause.to_string())
         {
-            self.inbound.borrow_mut().push_back(Err(cause));
+            self.inbound.borrow_mut().push(Err(cause));
         }
         self.set_busy(None);
         self.reader.wake();
@@ -184,27 +177,43 @@ impl<In: 'static> BridgeState<In> {
     // Called by the handles.
 
     pub(crate) fn poll_next(&self, context: &mut Context<'_>) -> Poll<Option<Result<In, Error>>> {
-        if let Some(item) = self.pop() {
-            return Poll::Ready(Some(item));
+        let item = self.inbound.borrow_mut().pop();
+        if item.is_some() || self.is_input_over.get() {
+            return Poll::Ready(item);
         }
-        if self.is_input_over.get() {
-            return Poll::Ready(None);
+        self.wait_for_messages(context);
+        Poll::Pending
+    }
+
+    /// Waits for messages, and takes all of them: see [`RoundQueue::take_from`]. Returns none at the end of the input.
+    pub(crate) fn poll_round(
+        &self,
+        context: &mut Context<'_>,
+        round: &mut RoundQueue<In>,
+    ) -> Poll<()> {
+        self.take_round(round);
+        if round.is_empty() && !self.is_input_over.get() {
+            self.wait_for_messages(context);
+            return Poll::Pending;
         }
+        Poll::Ready(())
+    }
+
+    /// Takes what is queued.
+    pub(crate) fn take_round(&self, round: &mut RoundQueue<In>) {
+        round.take_from(&mut self.inbound.borrow_mut());
+    }
+
+    pub(crate) fn is_input_over(&self) -> bool {
+        self.is_input_over.get()
+    }
+
+    fn wait_for_messages(&self, context: &mut Context<'_>) {
         self.reader.wait(context.waker());
         let is_paused = self.busy.borrow().is_some();
         if is_paused {
             self.resume_reads();
         }
-        Poll::Pending
-    }
-
-    fn pop(&self) -> Option<Result<In, Error>> {
-        let mut inbound = self.inbound.borrow_mut();
-        let item = inbound.pop_front()?;
-        if inbound.is_empty() && inbound.capacity() > KEPT_CAPACITY {
-            *inbound = VecDeque::new();
-        }
-        Some(item)
     }
 
     #[cold]
@@ -225,7 +234,8 @@ impl<In: 'static> BridgeState<In> {
         self.poll_with_room(context, |_| ())
     }
 
-    /// Waits until the channel is writable, then calls `f`, which may write.
+    /// Waits until the channel is writable, then calls `f`, which may write. Flushes what fills the channel: nobody else
+    /// may.
     pub(crate) fn poll_with_room<R>(
         &self,
         context: &mut Context<'_>,
@@ -235,9 +245,12 @@ impl<In: 'static> BridgeState<In> {
             self.writer.wait(context.waker());
             return Poll::Pending;
         };
-        let called = ctx.run_now(|ctx| match ctx.is_writable() {
-            true => Ok(f(ctx)),
-            false => Err(ctx.held_write_error(0)),
+        let called = ctx.run_now(|ctx| {
+            let has_room = ctx.is_writable() || {
+                ctx.flush();
+                ctx.is_writable()
+            };
+            if has_room { Ok(f(ctx)) } else { Err(ctx.held_write_error(0)) }
         });
         match called {
             Ok(Some(Ok(result))) => Poll::Ready(Ok(result)),
@@ -266,12 +279,12 @@ impl<In: 'static> BridgeState<In> {
     ///
     /// # Errors
     /// The write has failed at once: the channel is closed, or a handler has refused the message.
-    pub(crate) fn write(self: &Rc<Self>, msg: impl Message, flush: bool) -> Result<(), Error> {
+    pub(crate) fn write(self: &Rc<Self>, msg: impl Into<Msg>, flush: bool) -> Result<(), Error> {
         let Some(ctx) = self.ctx.get() else { return Err(Error::new(ChannelError::NotConnected)) };
         self.unfinished_writes.set(self.unfinished_writes.get() + 1);
         let state = self.clone();
         let done = Completion::local(move |result| state.on_written(result));
-        let msg = Msg::from(msg);
+        let msg = msg.into();
         let write = move |ctx: &Ctx<'_>| {
             ctx.write_with(msg, done);
             if flush {
@@ -314,18 +327,21 @@ impl<In: 'static> BridgeState<In> {
         }
     }
 
-    fn flush(&self) {
+    pub(crate) fn flush(&self) {
         if let Some(ctx) = self.ctx.get() {
             // The writes of a channel that is gone have failed.
             let _ = ctx.run(|ctx| ctx.flush());
         }
     }
 
+    /// True if every message was handed to the transport, and no failure is untold.
+    pub(crate) fn has_written_all(&self) -> bool {
+        self.unfinished_writes.get() == 0 && self.write_error.borrow().is_none()
+    }
+
     /// True if every written byte was handed to the transport.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.unfinished_writes.get() == 0
-            && self.write_error.borrow().is_none()
-            && self.channel.pending_bytes() == 0
+        self.has_written_all() && self.channel.pending_bytes() == 0
     }
 
     /// Waits until every byte written so far was handed to the transport, for writes that have no completion of their
@@ -334,7 +350,7 @@ impl<In: 'static> BridgeState<In> {
         self: &Rc<Self>,
         context: &mut Context<'_>,
     ) -> Poll<Result<(), Error>> {
-        if self.unfinished_writes.get() == 0 && self.write_error.borrow().is_none() {
+        if self.has_written_all() {
             self.write(Bytes::new(), true)?;
         }
         self.poll_flush(context)
@@ -382,7 +398,9 @@ impl<In: 'static> BridgeState<In> {
         self.open_halves.set(halves);
         self.reader.clear();
         let unread = std::mem::take(&mut *self.inbound.borrow_mut());
-        drop(unread);
+        // Nobody works on a message any more. The pause stays: nobody reads.
+        let hold = self.busy.borrow_mut().as_mut().and_then(|busy| busy.hold.take());
+        drop((unread, hold));
         if !halves.writer {
             self.close();
         }

@@ -21,7 +21,7 @@ impl<In: Message> AsyncReader<In> {
         Self { state }
     }
 
-    pub(super) fn state(&self) -> &Rc<BridgeState<In>> {
+    pub(crate) fn state(&self) -> &Rc<BridgeState<In>> {
         &self.state
     }
 

@@ -167,3 +167,38 @@ fn a01_an_echo_under_back_pressure_loses_nothing() {
     assert!(answers.iter().enumerate().all(|(n, answer)| *answer == n.to_string()));
     assert_eq!(record.take().len(), 1000);
 }
+
+#[test]
+fn a01_feeds_without_end_make_their_own_room() {
+    let (mut channel, mut connection) = installed::<Bytes, Bytes>();
+    let fed = spawn(&mut channel, async move {
+        for _ in 0..100 {
+            connection.feed(Bytes::from(vec![0; 10_000])).await.unwrap();
+        }
+        connection.flush().await.unwrap();
+        connection
+    });
+    assert!(fed.borrow().is_some(), "nobody else flushes what was fed");
+    let mut total = 0;
+    while let Some(bytes) = channel.read_outbound::<Bytes>() {
+        total += bytes.len();
+    }
+    assert_eq!(total, 1_000_000);
+}
+
+#[test]
+fn a01_a_drain_does_not_wait_for_a_reader_that_is_gone() {
+    let (mut channel, connection) = installed::<String, String>();
+    let (mut reader, writer) = connection.split();
+    let read = spawn(&mut channel, async move { (reader.next().await.is_some(), reader) });
+    channel.write_inbound(text("work"));
+    channel.run();
+    let drained = channel.channel().event_loop().drain(waterwheel_channel::DrainOptions::default());
+    channel.run();
+    assert!(!drained.is_done(), "the reader is at work");
+    let (_, reader) = read.take().unwrap();
+    channel.on_loop(|_| drop(reader));
+    channel.run();
+    assert!(drained.is_done());
+    drop(writer);
+}
