@@ -32,6 +32,7 @@
 //! | `micro datagrams <bursts>` | datagrams echoed, 64 per burst |
 //! | `micro tls <echoes> <size>` | echoes over TLS 1.3, the loop on its own thread |
 //! | `micro tls-server <port> <certificate> <key>` | an echo server with TLS 1.3, without session tickets |
+//! | `micro http-server <port>` | hyper's HTTP/1 on one loop: `Hello, World!` |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ mod connections;
 mod datagrams;
 mod frames;
 mod hops;
+mod http;
 mod replies;
 mod served;
 mod streams;
@@ -94,6 +96,10 @@ fn main() -> MicroResult {
         "tls-server" => match &arguments[1..] {
             [port, certificate, key] => tls::server(port.parse()?, certificate, key),
             _ => Err("usage: micro tls-server <port> <certificate> <key>".into()),
+        },
+        "http-server" => match &arguments[1..] {
+            [port] => http::server(port.parse()?),
+            _ => Err("usage: micro http-server <port>".into()),
         },
         "chain" => {
             let kind = arguments.get(1).map_or("chain", String::as_str);

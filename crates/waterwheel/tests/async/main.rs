@@ -3,6 +3,7 @@
 
 mod axum;
 mod grpc;
+mod hyper;
 mod ordered;
 mod postgres;
 mod tokio_crates;
