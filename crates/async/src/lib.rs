@@ -36,6 +36,7 @@ mod serve;
 #[cfg(feature = "tokio")]
 mod tokio_runtime;
 
+pub use crate::bridge::drain_signal::DrainSignal;
 pub use crate::byte_stream::ByteStream;
 pub use crate::channel::{AsyncChannel, AsyncReader, AsyncWriter};
 pub use crate::connect::ConnectAsync;

@@ -63,7 +63,7 @@ impl<In: Message> BridgeHandler<In> {
     fn end(&mut self) {
         self.state.end_input(self.state.channel().close_cause());
         self.state.wake_writer();
-        self.state.scope().end();
+        self.state.end_tasks();
         self.task = ConnectionTask::None;
     }
 }

@@ -21,6 +21,7 @@
 //!    the handler's call; every other future by its waker.
 //! 7. *Wakers, futures and messages* are the user's: they are called and dropped outside of every borrow.
 
+pub(crate) mod drain_signal;
 pub(crate) mod handler;
 pub(crate) mod round_queue;
 pub(crate) mod state;

@@ -11,6 +11,7 @@ use waterwheel_channel::{
 };
 use waterwheel_executor::Error;
 
+use super::drain_signal::{DrainOwner, DrainSignal, DrainState};
 use super::round_queue::RoundQueue;
 use super::waker_slot::WakerSlot;
 use crate::error::AsyncError;
@@ -31,8 +32,7 @@ pub(crate) struct BridgeState<In> {
     unfinished_writes: Cell<usize>,
     /// The first failure of a write that nobody was told.
     write_error: RefCell<Option<Error>>,
-    is_draining: Cell<bool>,
-    drain_waiter: WakerSlot,
+    drain: DrainState,
     open_halves: Cell<OpenHalves>,
     /// The last error of the pipeline: the cause of the close may be the same.
     last_error: RefCell<Option<Error>>,
@@ -76,8 +76,7 @@ impl<In: 'static> BridgeState<In> {
             writer: WakerSlot::default(),
             unfinished_writes: Cell::new(0),
             write_error: RefCell::default(),
-            is_draining: Cell::new(false),
-            drain_waiter: WakerSlot::default(),
+            drain: DrainState::default(),
             open_halves: Cell::new(OpenHalves { reader: true, writer: true }),
             last_error: RefCell::default(),
             task_poll: Cell::new(TaskPoll::NotPolled),
@@ -165,8 +164,13 @@ impl<In: 'static> BridgeState<In> {
     }
 
     pub(super) fn begin_drain(&self) {
-        self.is_draining.set(true);
-        self.drain_waiter.wake();
+        self.drain.begin();
+    }
+
+    /// Ends the tasks of the scope, and the waiting for a drain: the channel is gone, or the handler leaves.
+    pub(super) fn end_tasks(&self) {
+        self.scope.end();
+        self.drain.end();
     }
 
     fn set_busy(&self, busy: Option<Busy>) {
@@ -367,16 +371,12 @@ impl<In: 'static> BridgeState<In> {
         });
     }
 
-    pub(crate) fn poll_draining(&self, context: &mut Context<'_>) -> Poll<()> {
-        if self.is_draining.get() {
-            return Poll::Ready(());
-        }
-        self.drain_waiter.wait(context.waker());
-        Poll::Pending
+    pub(crate) fn drain_signal(self: &Rc<Self>) -> DrainSignal {
+        DrainSignal::new(self.clone())
     }
 
     pub(crate) fn is_draining(&self) -> bool {
-        self.is_draining.get()
+        self.drain.is_draining()
     }
 
     // The end of the handles.
@@ -452,5 +452,11 @@ impl<In: 'static> BridgeState<In> {
         if let Some(ctx) = self.ctx.get() {
             let _ = ctx.run(f);
         }
+    }
+}
+
+impl<In> DrainOwner for BridgeState<In> {
+    fn drain_state(&self) -> &DrainState {
+        &self.drain
     }
 }

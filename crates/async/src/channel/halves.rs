@@ -9,6 +9,7 @@ use std::task::{Context, Poll};
 use waterwheel_channel::{Channel, Message};
 use waterwheel_executor::Error;
 
+use crate::bridge::drain_signal::DrainSignal;
 use crate::bridge::state::BridgeState;
 
 /// The reading half of an [`AsyncChannel`](crate::AsyncChannel).
@@ -38,9 +39,9 @@ impl<In: Message> AsyncReader<In> {
         self.next().await.transpose()
     }
 
-    /// Waits until the loop begins to drain. Cancel safe.
-    pub async fn draining(&mut self) {
-        poll_fn(|context| self.state.poll_draining(context)).await;
+    /// Waits until the loop begins to drain: see [`AsyncChannel::draining`](crate::AsyncChannel::draining).
+    pub fn draining(&self) -> DrainSignal {
+        self.state.drain_signal()
     }
 
     /// True if the loop is draining.

@@ -11,6 +11,7 @@ use waterwheel_channel::{Channel, ChannelError, Edit, LocalLoop, Message, TaskSc
 use waterwheel_executor::Error;
 
 pub use self::halves::{AsyncReader, AsyncWriter};
+use crate::bridge::drain_signal::DrainSignal;
 use crate::bridge::handler::BridgeHandler;
 use crate::bridge::state::BridgeState;
 use crate::error::AsyncError;
@@ -120,9 +121,10 @@ impl<In: Message, Out: Message> AsyncChannel<In, Out> {
         self.writer.flush().await
     }
 
-    /// Waits until the loop begins to drain: time to finish, and to begin nothing new. Cancel safe.
-    pub async fn draining(&mut self) {
-        self.reader.draining().await;
+    /// Waits until the loop begins to drain: time to finish, and to begin nothing new. The future borrows nothing, and
+    /// can be awaited beside [`next`](Self::next). Cancel safe.
+    pub fn draining(&self) -> DrainSignal {
+        self.reader.draining()
     }
 
     /// True if the loop is draining.

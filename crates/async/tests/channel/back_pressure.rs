@@ -2,8 +2,11 @@
 
 use std::cell::RefCell;
 use std::future::{pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Poll, Waker};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use waterwheel_async::AsyncChannel;
@@ -38,6 +41,16 @@ impl Gate {
             Poll::Pending
         })
         .await;
+    }
+}
+
+/// A waker that counts its wakes.
+#[derive(Default)]
+struct CountWakes(AtomicUsize);
+
+impl Wake for CountWakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -143,7 +156,7 @@ fn a01_a_drain_waits_for_a_future_at_work_and_not_for_one_that_reads() {
 fn a01_a_drain_is_told_to_the_future() {
     let record = Record::default();
     let noted = record.clone();
-    let mut channel = serving(move |mut connection: AsyncChannel<String>| async move {
+    let mut channel = serving(move |connection: AsyncChannel<String>| async move {
         connection.draining().await;
         noted.add("draining");
     });
@@ -151,6 +164,60 @@ fn a01_a_drain_is_told_to_the_future() {
         channel.channel().event_loop().drain(waterwheel_channel::DrainOptions::default());
     channel.run();
     assert_eq!(record.take(), ["draining"]);
+}
+
+#[test]
+fn a01_a_drain_is_awaited_beside_messages_and_by_several_futures() {
+    let record = Record::default();
+    let noted = record.clone();
+    let mut channel = serving(move |mut connection: AsyncChannel<String>| async move {
+        let other = connection.draining();
+        let noted_by_other = noted.clone();
+        connection.spawn(async move {
+            other.await;
+            noted_by_other.add("the other future");
+        });
+        let mut draining = connection.draining();
+        loop {
+            let drained = poll_fn(|context| {
+                if Pin::new(&mut draining).poll(context).is_ready() {
+                    return Poll::Ready(None);
+                }
+                pin!(connection.next()).poll(context).map(Some)
+            });
+            match drained.await {
+                Some(Some(line)) => noted.add(line?),
+                Some(None) => return Ok::<_, Error>(()),
+                None => break,
+            }
+        }
+        connection.send("good bye".into()).await
+    });
+    channel.write_inbound(text("one"));
+    channel.write_inbound(text("two"));
+    channel.run();
+    let drained = channel.channel().event_loop().drain(waterwheel_channel::DrainOptions::default());
+    channel.run();
+    assert_eq!(channel.read_outbound::<String>().as_deref(), Some("good bye"));
+    assert!(drained.is_done());
+    let mut noted = record.take();
+    noted.sort();
+    assert_eq!(noted, ["one", "the other future", "two"]);
+}
+
+#[test]
+fn a06_a_wait_for_a_drain_that_is_dropped_leaves_nothing() {
+    let woken = Arc::new(CountWakes::default());
+    let (mut channel, connection) = installed::<String, String>();
+    let waker = Waker::from(woken.clone());
+    let mut draining = connection.draining();
+    assert!(Pin::new(&mut draining).poll(&mut Context::from_waker(&waker)).is_pending());
+    drop((draining, waker));
+    assert_eq!(Arc::strong_count(&woken), 1);
+    let _drained =
+        channel.channel().event_loop().drain(waterwheel_channel::DrainOptions::default());
+    channel.run();
+    assert_eq!(woken.0.load(Ordering::Relaxed), 0);
 }
 
 #[test]
