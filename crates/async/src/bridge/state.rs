@@ -382,15 +382,23 @@ impl<In: 'static> BridgeState<In> {
     // The end of the handles.
 
     /// Closes the channel because the async function of the connection has failed. The end of the pipeline reports an
-    /// error; a panic was reported already.
+    /// error; a panic was reported already, and the end of the channel is no error.
     pub(crate) fn fail(&self, error: Error) {
+        let is_reported = error.find::<AsyncError>().is_some() || self.is_own_end(&error);
         self.run(move |ctx| {
-            if error.find::<AsyncError>().is_none() {
+            if !is_reported {
                 ctx.fire_error(error.clone());
             }
             ctx.flush();
             ctx.close_because(error);
         });
+    }
+
+    /// True if the channel is closed, and this error says just that.
+    fn is_own_end(&self, error: &Error) -> bool {
+        let is_cause = |cause: Error| cause.to_string() == error.to_string();
+        !self.channel.is_open()
+            && (error.is_closed() || self.channel.close_cause().is_some_and(is_cause))
     }
 
     pub(crate) fn on_reader_dropped(&self) {

@@ -139,6 +139,25 @@ fn a02_an_error_of_the_function_closes_the_channel_with_the_cause() {
 }
 
 #[test]
+fn a02_a_function_that_returns_the_end_of_its_channel_has_not_failed() {
+    let read = |mut connection: AsyncChannel<String>| async move {
+        connection.try_next().await?;
+        Ok::<_, Error>(())
+    };
+    let write = |mut connection: AsyncChannel<String>| async move {
+        let _ = connection.next().await;
+        connection.send("late".into()).await
+    };
+    for mut channel in [serving(read), serving(write)] {
+        channel.fail(Error::new("the event loop is shutting down"));
+        channel.run();
+        assert!(!channel.channel().is_open());
+        let passed_on = channel.read_error().map(|error| error.to_string());
+        assert_eq!(passed_on, None, "it would be reported for every connection of a server");
+    }
+}
+
+#[test]
 fn a02_a_function_that_panics_closes_its_channel_and_is_reported_with_its_name() {
     let reports = Arc::new(Reports::default());
     let mut channel = Embedded::builder()
