@@ -2,6 +2,7 @@
 //! fails without its program.
 
 mod axum;
+mod examples;
 mod grpc;
 mod hyper;
 mod ordered;
