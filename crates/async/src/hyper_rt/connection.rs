@@ -66,7 +66,7 @@ pub fn serve_http<C: Future>(
 ) -> impl Future<Output = C::Output> {
     let executor = ScopeExecutor::of(&connection);
     async move {
-        let state = connection.state().clone();
+        let mut draining = connection.draining();
         // hyper reads while a service is at work, to see the end of the connection. So the bridge cannot know which
         // request is unanswered, and the drain waits for hyper.
         let _hold = connection.channel().hold();
@@ -74,7 +74,7 @@ pub fn serve_http<C: Future>(
         let mut graceful_shutdown = Some(graceful_shutdown);
         poll_fn(|context| {
             if graceful_shutdown.is_some()
-                && state.poll_draining(context).is_ready()
+                && Pin::new(&mut draining).poll(context).is_ready()
                 && let Some(shut_down) = graceful_shutdown.take()
             {
                 shut_down(http.as_mut());
