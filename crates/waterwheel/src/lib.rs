@@ -17,6 +17,7 @@
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
 //! | TLS | [`TlsHandler`](tls::TlsHandler), [`ServerTls`](tls::ServerTls), [`ClientTls`](tls::ClientTls) |
 //! | TLS from start to end: STARTTLS, ALPN, one port | [`tls_guide`] |
+//! | async functions, tokio, hyper | [`async_bridge`], with the guide [`async_guide`] |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
@@ -28,6 +29,7 @@
 //! | a protocol of your own | [`codecs`] |
 //! | which stock handler, and where it stands | [`stock_handlers`] |
 //! | the counterpart of a Netty class | [`coming_from_netty`] |
+//! | the counterpart of something in tokio | [`coming_from_tokio`] |
 #![forbid(unsafe_code)]
 
 pub use bytes;
@@ -45,6 +47,12 @@ pub mod examples {}
 
 #[doc = include_str!("../../../docs/COMING_FROM_NETTY.md")]
 pub mod coming_from_netty {}
+
+#[doc = include_str!("../../../docs/COMING_FROM_TOKIO.md")]
+pub mod coming_from_tokio {}
+
+#[doc = include_str!("../../../docs/ASYNC.md")]
+pub mod async_guide {}
 
 #[doc = include_str!("../../../docs/CODECS.md")]
 pub mod codecs {}

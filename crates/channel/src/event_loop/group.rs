@@ -100,6 +100,19 @@ impl EventLoopGroup {
         self.next().spawn(future)
     }
 
+    /// Runs the future that `make` returns on the next loop: see [`EventLoop::spawn_with`].
+    ///
+    /// # Errors
+    /// [`Rejected`] with `make`.
+    #[track_caller]
+    pub fn spawn_with<M, F>(&self, make: M) -> Result<PromiseFuture<F::Output>, Rejected<M>>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output: Send> + 'static,
+    {
+        self.next().spawn_with(make)
+    }
+
     /// Registers a foreign descriptor with the next loop: see [`EventLoop::register_foreign`]. In a group with one
     /// loop for each channel, the descriptor gets a loop of its own.
     #[track_caller]

@@ -126,19 +126,60 @@ impl EventLoop {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let origin = Origin::here();
+        self.spawn_made(Origin::here(), future, |future| future)
+    }
+
+    /// Runs the future that `make` returns on the loop, as [`spawn`](Self::spawn) does. `make` is called on the loop, so
+    /// the future need not be `Send`.
+    ///
+    /// ```
+    /// use std::rc::Rc;
+    /// use waterwheel_channel::driver::TaskOnly;
+    /// use waterwheel_channel::{EventLoopGroup, yield_now};
+    ///
+    /// let group = EventLoopGroup::builder(TaskOnly).threads(1).build()?;
+    /// let answer = group.next().spawn_with(|| async {
+    ///     let local = Rc::new(42);
+    ///     yield_now().await;
+    ///     *local
+    /// })?;
+    /// assert_eq!(answer.join()?, 42);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Rejected`] with `make`, as for [`EventExecutor::execute`].
+    #[track_caller]
+    pub fn spawn_with<M, F>(&self, make: M) -> Result<PromiseFuture<F::Output>, Rejected<M>>
+    where
+        M: FnOnce() -> F + Send + 'static,
+        F: Future<Output: Send> + 'static,
+    {
+        self.spawn_made(Origin::here(), make, |make| async move { make().await })
+    }
+
+    fn spawn_made<V, F>(
+        &self,
+        origin: Origin,
+        value: V,
+        make: impl FnOnce(V) -> F + Send + 'static,
+    ) -> Result<PromiseFuture<F::Output>, Rejected<V>>
+    where
+        V: Send + 'static,
+        F: Future<Output: Send> + 'static,
+    {
         let (mut promise, outcome) = self.executor.new_promise();
         let future_waker = FutureWaker::new(self.executor.sender());
         let aborted = future_waker.clone();
         promise.on_cancel(move || aborted.abort());
-        let spawn = |future: F| {
+        let spawn = |value: V| {
             move || {
                 if let Some(here) = LocalLoop::current() {
-                    here.futures().spawn(future_waker, origin, future, promise);
+                    here.futures().spawn(future_waker, origin, make(value), promise);
                 }
             }
         };
-        self.executor.execute_with(origin, future, spawn).map(|()| outcome)
+        self.executor.execute_with(origin, value, spawn).map(|()| outcome)
     }
 
     /// Runs a task once, at the end of the turn: after the queued tasks, in the order of submission.

@@ -65,3 +65,20 @@ fn e20_a_loop_shows_the_future_it_polls() {
     let running = seen.unwrap().join().unwrap().expect("the loop shows what it runs");
     assert_eq!(running.location().unwrap().file(), file!());
 }
+
+#[test]
+fn l15_a_future_that_is_made_on_the_loop_need_not_be_send() {
+    let event_loop = event_loop();
+    let running = event_loop.spawn_with(|| {
+        let local = std::rc::Rc::new(std::thread::current().id());
+        async move {
+            sleep(Duration::from_millis(1)).await;
+            (*local, std::thread::current().id())
+        }
+    });
+    let (made, ended) = running.unwrap().join().unwrap();
+    assert_eq!(made, ended);
+    let failed = event_loop.spawn_with(|| -> std::future::Ready<()> { panic!("a defect") });
+    let error = failed.unwrap().join().unwrap_err();
+    assert!(error.to_string().contains("a defect"), "{error}");
+}
