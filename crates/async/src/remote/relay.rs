@@ -1,6 +1,7 @@
 //! The future on a channel's loop that works for its handles on other threads.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -9,6 +10,7 @@ use waterwheel_channel::{ChannelError, Message, Msg};
 use waterwheel_executor::Error;
 
 use super::exchange::{Exchange, Orders};
+use crate::bridge::drain_signal::DrainSignal;
 use crate::bridge::round_queue::RoundQueue;
 use crate::bridge::state::BridgeState;
 use crate::channel::{AsyncReader, AsyncWriter};
@@ -26,7 +28,8 @@ pub(super) struct Relay<In: Message, Out: Message> {
     /// The messages that are being written.
     batch: VecDeque<Msg>,
     must_flush_batch: bool,
-    is_draining: bool,
+    /// Present until the drain has begun.
+    draining: Option<DrainSignal>,
 }
 
 impl<In: Message, Out: Message> Relay<In, Out> {
@@ -37,13 +40,13 @@ impl<In: Message, Out: Message> Relay<In, Out> {
     ) -> Self {
         Self {
             bridge: reader.state().clone(),
+            draining: Some(reader.draining()),
             exchange,
             reader: Some(reader),
             writer: Some(writer),
             round: RoundQueue::default(),
             batch: VecDeque::new(),
             must_flush_batch: false,
-            is_draining: false,
         }
     }
 
@@ -66,8 +69,10 @@ impl<In: Message, Out: Message> Relay<In, Out> {
         {
             self.exchange.deliver_round(&mut self.round, self.bridge.is_input_over());
         }
-        if !self.is_draining && self.bridge.poll_draining(context).is_ready() {
-            self.is_draining = true;
+        if let Some(draining) = &mut self.draining
+            && Pin::new(draining).poll(context).is_ready()
+        {
+            self.draining = None;
             self.exchange.begin_drain();
         }
         match (&self.reader, &self.writer) {
