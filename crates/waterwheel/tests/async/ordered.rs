@@ -111,7 +111,7 @@ fn add_mixed(edit: &mut Edit<'_>, workers: &EventExecutorGroup) -> Result<(), Er
                 yield_now().await;
             }
             if number % 5 > 2 {
-                workers.next().submit(move || drop(number))?.await?;
+                workers.next().submit(|| ())?.await?;
             }
             Ok::<_, Error>(RespValue::bulk(text))
         }
