@@ -58,14 +58,6 @@ impl<In: Message> BridgeHandler<In> {
             other => other,
         };
     }
-
-    /// Ends everything that works for the channel: it is gone, or the handler leaves.
-    fn end(&mut self) {
-        self.state.end_input(self.state.channel().close_cause());
-        self.state.wake_writer();
-        self.state.end_tasks();
-        self.task = ConnectionTask::None;
-    }
 }
 
 impl<In: Message> Handler for BridgeHandler<In> {
@@ -93,13 +85,15 @@ impl<In: Message> Handler for BridgeHandler<In> {
     }
 
     fn on_removed(&mut self, _: &Ctx<'_>) {
-        self.end();
+        self.state.detach();
+        self.task = ConnectionTask::None;
     }
 
     fn on_unregistered(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         // A channel that is only deregistered may be registered again.
         if !ctx.channel().is_open() {
-            self.end();
+            self.state.end();
+            self.task = ConnectionTask::None;
         }
         ctx.fire_unregistered();
         Ok(())
@@ -134,7 +128,7 @@ impl<In: Message> Handler for BridgeHandler<In> {
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.get() == Some(&HalfClosed::Input) {
-            self.state.end_input(None);
+            self.state.finish_input(ctx);
         } else if event.is::<Draining>() {
             self.state.begin_drain();
         }

@@ -16,7 +16,7 @@
 //! 4. *Errors* that reach the end of the pipeline are items, at most [`MAX_ERRORS`](round_queue::MAX_ERRORS) at once; more
 //!    pass on, and are reported.
 //! 5. *Drain.* Between the end of a round and the next wait the bridge holds the loop's drain: a future is at work on
-//!    what it has read.
+//!    what it has read. So it does from the end of the peer's data to the close.
 //! 6. *Inline polls.* The task of the connection, if it is the one that waits, is polled when a message comes, inside of
 //!    the handler's call; every other future by its waker.
 //! 7. *Wakers, futures and messages* are the user's: they are called and dropped outside of every borrow.

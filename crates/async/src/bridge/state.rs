@@ -37,6 +37,8 @@ pub(crate) struct BridgeState<In> {
     /// The last error of the pipeline: the cause of the close may be the same.
     last_error: RefCell<Option<Error>>,
     task_poll: Cell<TaskPoll>,
+    /// True once the handler was removed: the handles do nothing to the channel any more.
+    is_removed: Cell<bool>,
 }
 
 /// A close that is requested while the task of the connection is polled waits for the end of the poll: the task may be
@@ -51,8 +53,9 @@ enum TaskPoll {
 
 /// The time in which nobody waits for a message.
 struct Busy {
-    _pause: ReadPause,
-    /// `None` before the first message, and after the reader was dropped.
+    /// `None` after the end of the peer's data.
+    _pause: Option<ReadPause>,
+    /// `None` before the first message, and if nobody can read.
     hold: Option<Hold>,
 }
 
@@ -80,6 +83,7 @@ impl<In: 'static> BridgeState<In> {
             open_halves: Cell::new(OpenHalves { reader: true, writer: true }),
             last_error: RefCell::default(),
             task_poll: Cell::new(TaskPoll::NotPolled),
+            is_removed: Cell::new(false),
         })
     }
 
@@ -98,7 +102,7 @@ impl<In: 'static> BridgeState<In> {
         let is_new = self.ctx.set(ctx.to_local()).is_ok();
         debug_assert!(is_new, "a bridge has one handler");
         if !self.reader.is_waiting() {
-            self.set_busy(Some(Busy { _pause: ctx.pause_reads(), hold: None }));
+            self.set_busy(Some(Busy { _pause: Some(ctx.pause_reads()), hold: None }));
         }
         self.writer.wake();
         let OpenHalves { reader, writer } = self.open_halves.get();
@@ -115,16 +119,15 @@ impl<In: 'static> BridgeState<In> {
         }
     }
 
-    /// Queues an error of the pipeline. Returns the error if too many wait already.
+    /// Queues an error of the pipeline. Returns the error if nobody can read it, or too many wait already.
     pub(super) fn push_error(&self, error: Error) -> Result<(), Error> {
-        if self.inbound.borrow().is_full_of_errors() {
+        if !self.open_halves.get().reader || self.inbound.borrow().is_full_of_errors() {
             return Err(error);
         }
-        self.last_error.borrow_mut().replace(error.clone());
-        if self.open_halves.get().reader {
-            self.inbound.borrow_mut().push(Err(error));
-            self.reader.wake();
-        }
+        let before = self.last_error.replace(Some(error.clone()));
+        drop(before);
+        self.inbound.borrow_mut().push(Err(error));
+        self.reader.wake();
         Ok(())
     }
 
@@ -136,16 +139,23 @@ impl<In: 'static> BridgeState<In> {
         if !self.reader.is_waiting() {
             if self.busy.borrow().is_none() {
                 let is_at_work = self.open_halves.get().reader;
-                let (_pause, hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
-                self.set_busy(Some(Busy { _pause, hold }));
+                let (pause, hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
+                self.set_busy(Some(Busy { _pause: Some(pause), hold }));
             }
         } else if !ctx.is_auto_read() {
             ctx.read();
         }
     }
 
+    /// Ends the input because the peer has finished. Futures may still be at work on what they have read.
+    pub(super) fn finish_input(&self, ctx: &Ctx<'_>) {
+        self.end_input(None);
+        self.set_busy(Some(Busy { _pause: None, hold: Some(ctx.hold()) }));
+    }
+
     /// Ends the input, after what is queued, and after the cause, unless that was an error of the pipeline already.
     pub(super) fn end_input(&self, cause: Option<Error>) {
+        self.set_busy(None);
         if self.is_input_over.replace(true) {
             return;
         }
@@ -155,8 +165,21 @@ impl<In: 'static> BridgeState<In> {
         {
             self.inbound.borrow_mut().push(Err(cause));
         }
-        self.set_busy(None);
         self.reader.wake();
+    }
+
+    /// Leaves the channel, which others use from now on.
+    pub(super) fn detach(&self) {
+        self.is_removed.set(true);
+        self.end();
+    }
+
+    /// Ends everything that works for the channel.
+    pub(super) fn end(&self) {
+        self.end_input(self.channel.close_cause());
+        self.writer.wake();
+        self.scope.end();
+        self.drain.end();
     }
 
     pub(super) fn wake_writer(&self) {
@@ -165,12 +188,6 @@ impl<In: 'static> BridgeState<In> {
 
     pub(super) fn begin_drain(&self) {
         self.drain.begin();
-    }
-
-    /// Ends the tasks of the scope, and the waiting for a drain: the channel is gone, or the handler leaves.
-    pub(super) fn end_tasks(&self) {
-        self.scope.end();
-        self.drain.end();
     }
 
     fn set_busy(&self, busy: Option<Busy>) {
@@ -274,7 +291,10 @@ impl<In: 'static> BridgeState<In> {
 
     /// Returns the error of a write to a channel that is closed.
     fn write_refusal(&self) -> Error {
-        let earlier = self.write_error.borrow_mut().take();
+        // The completion of the refused write itself says only that it was dropped.
+        let is_telling =
+            |error: &Error| !matches!(error.find(), Some(ChannelError::CompletionDropped));
+        let earlier = self.write_error.take().filter(is_telling);
         let closed = || ChannelError::Closed { cause: self.channel.close_cause() }.into();
         earlier.unwrap_or_else(closed)
     }
@@ -365,10 +385,15 @@ impl<In: 'static> BridgeState<In> {
         self.unfinished_writes.set(self.unfinished_writes.get() + 1);
         let state = self.clone();
         let done = Completion::local(move |result| state.on_written(result));
-        self.run(move |ctx| {
+        let shut_down = move |ctx: &Ctx<'_>| {
             ctx.flush();
             ctx.shutdown_output_with(done);
-        });
+        };
+        let is_requested = self.ctx.get().is_some_and(|ctx| ctx.run(shut_down).is_ok());
+        if !is_requested {
+            let refusal = self.write_refusal();
+            self.write_error.replace(Some(refusal));
+        }
     }
 
     pub(crate) fn drain_signal(self: &Rc<Self>) -> DrainSignal {
@@ -406,9 +431,12 @@ impl<In: 'static> BridgeState<In> {
         self.open_halves.set(halves);
         self.reader.clear();
         let unread = std::mem::take(&mut *self.inbound.borrow_mut());
-        // Nobody works on a message any more. The pause stays: nobody reads.
-        let hold = self.busy.borrow_mut().as_mut().and_then(|busy| busy.hold.take());
-        drop((unread, hold));
+        drop(unread);
+        if !self.is_input_over.get() {
+            // Nobody can be at work on what is read; reads stay paused.
+            let hold = self.busy.borrow_mut().as_mut().and_then(|busy| busy.hold.take());
+            drop(hold);
+        }
         if !halves.writer {
             self.close();
         }
@@ -455,9 +483,10 @@ impl<In: 'static> BridgeState<In> {
         });
     }
 
-    /// Calls `f` with the context of the handler, unless the channel is gone: then there is nothing to do.
+    /// Calls `f` with the context of the handler, unless that was removed or the channel is gone: then there is nothing
+    /// to do.
     fn run(&self, f: impl FnOnce(&Ctx<'_>) + 'static) {
-        if let Some(ctx) = self.ctx.get() {
+        if let Some(ctx) = self.ctx.get().filter(|_| !self.is_removed.get()) {
             let _ = ctx.run(f);
         }
     }

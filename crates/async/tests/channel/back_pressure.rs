@@ -17,10 +17,10 @@ use crate::support::{Record, echo, installed, serving, spawn};
 
 /// A gate that the test opens.
 #[derive(Clone, Default)]
-struct Gate(Rc<RefCell<(bool, Option<Waker>)>>);
+pub(crate) struct Gate(Rc<RefCell<(bool, Option<Waker>)>>);
 
 impl Gate {
-    fn open(&self) {
+    pub(crate) fn open(&self) {
         let waker = {
             let mut gate = self.0.borrow_mut();
             gate.0 = true;
@@ -31,7 +31,7 @@ impl Gate {
         }
     }
 
-    async fn passed(&self) {
+    pub(crate) async fn passed(&self) {
         poll_fn(|context| {
             let mut gate = self.0.borrow_mut();
             if gate.0 {

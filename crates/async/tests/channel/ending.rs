@@ -158,6 +158,17 @@ fn a02_a_function_that_returns_the_end_of_its_channel_has_not_failed() {
 }
 
 #[test]
+fn a02_an_error_of_the_function_after_the_close_is_an_error_of_the_pipeline() {
+    let mut channel = serving(|mut connection: AsyncChannel<String>| async move {
+        let _ = connection.next().await;
+        Err::<(), _>(Error::new("an upload was cut off"))
+    });
+    channel.fail(Error::new("reset by the peer"));
+    channel.run();
+    assert_eq!(channel.read_error().unwrap().to_string(), "an upload was cut off");
+}
+
+#[test]
 fn a02_a_function_that_panics_closes_its_channel_and_is_reported_with_its_name() {
     let reports = Arc::new(Reports::default());
     let mut channel = Embedded::builder()

@@ -2,6 +2,8 @@
 
 mod back_pressure;
 mod byte_stream;
+mod dropped_halves;
 mod ending;
 mod messages;
+mod re_entrancy;
 mod support;
