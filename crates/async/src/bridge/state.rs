@@ -4,7 +4,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use waterwheel_channel::{
     Channel, ChannelError, Completion, Ctx, Hold, LocalCtx, LocalJoin, LocalLoop, Msg, ReadPause,
     TaskScope,
@@ -363,21 +362,9 @@ impl<In: 'static> BridgeState<In> {
         self.unfinished_writes.get() == 0 && self.write_error.borrow().is_none()
     }
 
-    /// True if every written byte was handed to the transport.
+    /// True if every written byte was handed to the transport. A channel that is closed may have lost some.
     pub(crate) fn is_flushed(&self) -> bool {
-        self.has_written_all() && self.channel.pending_bytes() == 0
-    }
-
-    /// Waits until every byte written so far was handed to the transport, for writes that have no completion of their
-    /// own: by an empty write behind them.
-    pub(crate) fn poll_drained(
-        self: &Rc<Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Result<(), Error>> {
-        if self.has_written_all() {
-            self.write(Bytes::new(), true)?;
-        }
-        self.poll_flush(context)
+        self.channel.is_open() && self.has_written_all() && self.channel.pending_bytes() == 0
     }
 
     /// Flushes and shuts down the output; `poll_flush` waits for it.

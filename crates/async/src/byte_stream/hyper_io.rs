@@ -14,6 +14,9 @@ impl Read for ByteStream {
         context: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
+        if buffer.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
         let bytes = ready!(self.poll_fill(context))?;
         let count = bytes.len().min(buffer.remaining());
         buffer.put_slice(&bytes[..count]);

@@ -52,7 +52,18 @@ pub struct ByteStream {
     channel: AsyncChannel<Bytes>,
     /// The bytes that were read from the channel and not by the caller.
     unread: Bytes,
+    flush: FlushState,
     shutdown: ShutdownState,
+}
+
+/// What a flush has to wait for. Writes have no completion of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlushState {
+    Flushed,
+    /// Bytes were written since the last flush.
+    Written,
+    /// An empty message is on its way behind the bytes.
+    Marked,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +76,8 @@ impl ByteStream {
     /// Reads and writes the bytes of this channel.
     #[must_use]
     pub fn new(channel: AsyncChannel<Bytes>) -> Self {
-        Self { channel, unread: Bytes::new(), shutdown: ShutdownState::NotRequested }
+        let (flush, shutdown) = (FlushState::Flushed, ShutdownState::NotRequested);
+        Self { channel, unread: Bytes::new(), flush, shutdown }
     }
 
     /// Adds the end of a pipeline: see [`AsyncChannel::install`].
@@ -138,19 +150,31 @@ impl ByteStream {
         let written = ready!(self.channel.state().poll_with_room(context, |ctx| {
             let bytes = copy_slices(slices);
             let count = bytes.len();
-            ctx.write_and_flush(bytes);
+            if count > 0 {
+                ctx.write_and_flush(bytes);
+            }
             count
         }));
+        if written.as_ref().is_ok_and(|count| *count > 0) {
+            self.flush = FlushState::Written;
+        }
         Poll::Ready(written.map_err(to_io_error))
     }
 
     /// Waits until everything was handed to the transport.
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = self.channel.state();
-        if state.is_flushed() {
-            return Poll::Ready(Ok(()));
+        if self.flush == FlushState::Written && self.shutdown == ShutdownState::NotRequested {
+            if state.is_flushed() {
+                self.flush = FlushState::Flushed;
+                return Poll::Ready(Ok(()));
+            }
+            state.write(Bytes::new(), true).map_err(to_io_error)?;
+            self.flush = FlushState::Marked;
         }
-        state.poll_drained(context).map_err(to_io_error)
+        ready!(state.poll_flush(context)).map_err(to_io_error)?;
+        self.flush = FlushState::Flushed;
+        Poll::Ready(Ok(()))
     }
 
     /// Flushes, shuts down the output, and waits for it.
@@ -175,7 +199,7 @@ fn copy_slices<'a>(mut slices: impl Iterator<Item = &'a [u8]>) -> Bytes {
     let first = slices.next().unwrap_or_default();
     let first = &first[..first.len().min(MAX_WRITE)];
     let Some(second) = slices.next() else { return Bytes::copy_from_slice(first) };
-    let mut copied = Vec::with_capacity(first.len() + second.len());
+    let mut copied = Vec::with_capacity((first.len() + second.len()).min(MAX_WRITE));
     copied.extend_from_slice(first);
     for slice in std::iter::once(second).chain(slices) {
         let room = MAX_WRITE.saturating_sub(copied.len());

@@ -1,11 +1,15 @@
 //! Streams of bytes by the traits of tokio, futures and hyper.
 
+use std::future::poll_fn;
 use std::io::IoSlice;
 use std::pin::Pin;
+use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use waterwheel_async::{AsyncChannel, ByteStream};
+use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg, PendingWriteQueue};
+use waterwheel_testkit::embedded::Embedded;
 
 use crate::support::{installed, serving, spawn};
 
@@ -124,4 +128,148 @@ fn a03_a_reset_is_an_error_of_the_kernels_kind() {
     channel.fail(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
     channel.run();
     assert_eq!(read.take(), Some(std::io::ErrorKind::ConnectionReset));
+}
+
+#[test]
+fn a03_a_flush_fails_if_the_close_has_lost_its_bytes() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    channel.set_room(0);
+    let mut stream = ByteStream::new(connection);
+    let written = spawn(&mut channel, async move { (stream.write_all(b"hello").await, stream) });
+    let (_, mut stream) = written.take().unwrap();
+    channel.fail(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
+    channel.run();
+    let flushed = spawn(&mut channel, async move { stream.flush().await });
+    let error = flushed.take().unwrap().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+}
+
+/// Holds messages back until the test releases them, as a handshake does.
+struct HoldsBack(PendingWriteQueue);
+
+impl Handler for HoldsBack {
+    fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+        self.0.push(ctx, msg, done.take());
+        Ok(())
+    }
+
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+        self.0.write_all(ctx);
+        ctx.flush();
+        Ok(())
+    }
+}
+
+#[test]
+fn a03_a_flush_waits_for_bytes_that_a_handler_holds_back() {
+    let mut kept = None;
+    let mut channel = Embedded::new(|edit| {
+        edit.add_last("holds", HoldsBack(PendingWriteQueue::default()))?;
+        kept = Some(ByteStream::install(edit)?);
+        Ok(())
+    })
+    .unwrap();
+    let mut stream = kept.unwrap();
+    let flushed = spawn(&mut channel, async move {
+        stream.write_all(b"hello").await.unwrap();
+        stream.flush().await.unwrap();
+        stream
+    });
+    assert!(flushed.borrow().is_none());
+    channel.fire_user_event("release");
+    channel.run();
+    assert!(flushed.borrow().is_some());
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+}
+
+#[test]
+fn a03_an_empty_write_sends_nothing_and_an_empty_read_waits_for_nothing() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    let done = spawn(&mut channel, async move {
+        let mut stream = ByteStream::new(connection);
+        let written = stream.write(b"").await.unwrap();
+        let read = stream.read(&mut []).await.unwrap();
+        let mut none: [u8; 0] = [];
+        let mut buffer = hyper::rt::ReadBuf::new(&mut none);
+        poll_fn(|context| {
+            hyper::rt::Read::poll_read(Pin::new(&mut stream), context, buffer.unfilled())
+        })
+        .await
+        .unwrap();
+        (written + read, stream)
+    });
+    assert_eq!(done.take().map(|(count, _)| count), Some(0));
+    assert!(channel.read_outbound_any().is_none());
+}
+
+#[test]
+fn a03_a_flush_ends_though_others_go_on_writing() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    channel.set_room(0);
+    let flushed = spawn(&mut channel, async move {
+        let mut stream = ByteStream::new(connection);
+        stream.write_all(b"hello").await.unwrap();
+        stream.flush().await.unwrap();
+        stream
+    });
+    assert!(flushed.borrow().is_none());
+    // What others write behind it fills the room that each step makes.
+    drop(channel.write_outbound(Bytes::from_static(b"others")));
+    for _ in 0..10 {
+        channel.set_room(1);
+        channel.run();
+        drop(channel.write_outbound(Bytes::from_static(b"others")));
+    }
+    assert!(flushed.borrow().is_some(), "everything of its own was handed over");
+}
+
+#[test]
+fn a03_a_shutdown_that_is_dropped_or_repeated_ends_the_output_once() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    channel.set_room(0);
+    let done = spawn(&mut channel, async move {
+        let mut stream = ByteStream::new(connection);
+        stream.write_all(b"hello").await.unwrap();
+        poll_fn(|context| {
+            let polled = Pin::new(&mut stream).poll_shutdown(context);
+            assert!(polled.is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        stream.shutdown().await.unwrap();
+        stream.shutdown().await.unwrap();
+        stream.flush().await.unwrap();
+        stream
+    });
+    assert!(done.borrow().is_none());
+    channel.set_room(usize::MAX);
+    channel.run();
+    assert!(done.borrow().is_some());
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+}
+
+#[test]
+fn a03_a_shutdown_after_the_close_says_why() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    channel.fail(std::io::Error::from(std::io::ErrorKind::ConnectionReset).into());
+    channel.run();
+    let done = spawn(&mut channel, async move { ByteStream::new(connection).shutdown().await });
+    let error = done.take().unwrap().unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset, "{error}");
+}
+
+#[test]
+fn a03_a_vectored_write_of_a_huge_part_copies_what_it_takes() {
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    let huge = vec![0; 1 << 30];
+    let written = spawn(&mut channel, async move {
+        let mut stream = ByteStream::new(connection);
+        let parts = [IoSlice::new(b"head"), IoSlice::new(&huge)];
+        poll_fn(|context| Pin::new(&mut stream).poll_write_vectored(context, &parts)).await.unwrap()
+    });
+    assert_eq!(written.take(), Some(64 * 1024));
+    let bytes = channel.read_outbound::<Bytes>().unwrap();
+    assert_eq!(bytes.len(), 64 * 1024);
+    let capacity = bytes.try_into_mut().unwrap().capacity();
+    assert!(capacity <= 2 * 64 * 1024, "{capacity}");
 }

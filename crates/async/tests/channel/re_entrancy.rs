@@ -220,8 +220,7 @@ fn a01_two_tasks_that_read_in_turn_lose_nothing() {
             loop {
                 let item = poll_fn(|context| {
                     let mut connection = shared.borrow_mut();
-                    let polled = pin!(connection.next()).poll(context);
-                    polled
+                    pin!(connection.next()).poll(context)
                 });
                 let Some(Ok(line)) = item.await else { return };
                 noted.add(line);
