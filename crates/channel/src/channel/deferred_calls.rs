@@ -7,7 +7,7 @@ use waterwheel_executor::Error;
 use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::completion::{Completion, is_end_of_output};
-use crate::pipeline::dispatch::event::AnyEvent;
+use crate::pipeline::dispatch::event::{AnyEvent, Failure, Flush};
 use crate::pipeline::slots::slot_list::SlotId;
 
 /// A call that waits to enter the channel.
@@ -70,18 +70,18 @@ impl ChannelCore {
         }
     }
 
-    /// Takes the error of a message that must not be missing, if that message was refused last.
-    pub(crate) fn take_refusal(&self) -> Option<Error> {
-        if !self.cold.is_created() {
-            return None;
+    /// Fails an operation at the slot `at`. If it is the write of a message that must not be missing, earlier messages
+    /// are flushed, the error is fired, and the channel is closed: now, because later messages may already be queued.
+    #[cold]
+    pub(crate) fn fail_operation_at(self: &Rc<Self>, at: u32, done: Completion, error: Error) {
+        if !done.is_part() || is_end_of_output(&error) {
+            return self.complete_later(done, Err(error));
         }
-        let is_refusal = |(done, result): &mut (Completion, Result<(), Error>)| {
-            done.is_part() && result.as_ref().is_err_and(|error| !is_end_of_output(error))
-        };
-        let refused = self.cold.get_or_create().completions.pop_back_if(is_refusal)?;
-        let (mut done, result) = refused;
-        done.take().succeed(); // The caller closes the channel.
-        result.err()
+        done.succeed(); // The channel is closed here.
+        self.send_from(at, Flush);
+        self.flush(); // A handler that keeps the flush back cannot wait any longer.
+        self.send_from(at, Failure(error.clone()));
+        self.close_after_writes(Some(error), Completion::none());
     }
 
     /// Runs the completions that are queued now. Completions they cause wait for the next round.

@@ -24,6 +24,7 @@ use crate::channel::writing::outbound::Outbound;
 use crate::driver::Submit;
 use crate::event_loop::command::LoopCommand;
 use crate::payload::AncillaryMessage;
+use crate::pipeline::slots::slot_list::HEAD;
 use crate::pipeline::{Completion, Msg, Types};
 
 /// The maximum number of partial writes per flush. After these, other channels run before the rest is written.
@@ -184,7 +185,7 @@ impl ChannelCore {
         if done.is_none() && !expected {
             self.shared.report_refused_write(&error);
         }
-        self.complete_later(done, Err(error.into()));
+        self.fail_operation_at(HEAD, done, error.into());
         drop_in_turn(msg);
     }
 

@@ -335,7 +335,7 @@ impl<'a> Ctx<'a> {
         if done.is_none() {
             self.core.report_handler_failure(&format!("`{}`", self.name()), &error);
         } else {
-            self.core.complete_later(done, Err(error));
+            self.core.fail_operation_at(self.at, done, error);
         }
     }
 }

@@ -174,8 +174,9 @@ impl Ctx<'_> {
 
     /// Writes a message that must not be missing: an answer of a protocol that matches answers to requests by their
     /// order. If it is refused, because an encoder cannot encode it, the hard cap is reached or the transport does not
-    /// accept its type, the error is fired inward, earlier messages are flushed, and the channel is closed with the
-    /// error as its cause. Allocates nothing, as [`write`](Self::write).
+    /// accept its type, earlier messages are flushed, the error is fired inward from where the message was refused, and
+    /// the channel is closed with the error as its cause. No later message is sent, not even one that waits with it for
+    /// a running handler (rule 2 of `docs/PIPELINE.md`). Allocates nothing, as [`write`](Self::write).
     ///
     /// ```
     /// use waterwheel_channel::{Ctx, Encode, Encoder, Handler, HandlerResult, Msg};
@@ -215,13 +216,7 @@ impl Ctx<'_> {
     /// # Ok::<(), Error>(())
     /// ```
     pub fn write_or_close(&self, msg: impl Into<Msg>) {
-        let core = self.core();
-        self.send_outlined(Write(msg.into(), Completion::of_part(core)));
-        if let Some(error) = core.take_refusal() {
-            self.flush();
-            self.fire_error(error.clone());
-            core.close_after_writes(Some(error), Completion::none());
-        }
+        self.send_outlined(Write(msg.into(), Completion::of_part(self.core())));
     }
 
     /// Encodes a message as bytes, and writes it. `encode` appends the message to a buffer, which is empty.

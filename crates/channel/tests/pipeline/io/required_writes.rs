@@ -143,3 +143,35 @@ fn c07_a_required_message_that_is_refused_later_closes_the_channel_too() {
     channel.write_inbound_all(numbers(&[1]));
     assert_eq!(close_cause(&channel), "refused later");
 }
+
+#[test]
+fn c07_nothing_follows_a_required_message_that_is_refused_later() {
+    /// Decodes and encodes in one slot, as a codec does: answers wait until its own call has returned.
+    struct Codec;
+    impl Handler for Codec {
+        fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+            let bytes = msg.into_bytes().unwrap();
+            bytes.iter().for_each(|number| ctx.fire_read(u32::from(*number)));
+            Ok(())
+        }
+        fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+            let number = *msg.get::<u32>().unwrap();
+            if number > 9 {
+                return Err(Error::new("not a digit"));
+            }
+            ctx.write_with(Bytes::from(number.to_string()), done.take());
+            Ok(())
+        }
+    }
+    let built = Embedded::new(|edit| {
+        edit.add_last("codec", Codec)?;
+        edit.add_last("answer", Answer)?;
+        Ok(())
+    });
+    let mut channel = built.unwrap();
+    channel.write_inbound(Bytes::from_static(&[1, 2, 12, 3]));
+    assert_eq!(sent(&mut channel), ["1", "2"], "nothing takes the place of the third message");
+    assert_eq!(close_cause(&channel), "not a digit");
+    assert_eq!(channel.read_error().unwrap().to_string(), "not a digit", "fired inward");
+    assert!(channel.read_error().is_none(), "once");
+}
