@@ -44,8 +44,8 @@ use super::call_queue::{OrderedCalls, ordered_calls};
 /// 1. *Calls.* A request begins its call when it is read, and is polled at once; at most
 ///    [`max_concurrent`](OrderedAnswersBuilder::max_concurrent) requests are under way. Messages of other types pass.
 /// 2. *Answers* are written in the order of the requests, as soon as no earlier one is missing. Those of a round of reads
-///    are flushed at its end (`on_read_complete`), later ones at once; those that become ready in one turn of the loop
-///    share a flush. A call that is ready at its first poll costs no task and no allocation.
+///    are flushed at its end (`on_read_complete`), those to reads that another handler fires outside of a round in the
+///    same turn of the loop, later ones at once; those that become ready in one turn share a flush. A call that is ready at its first poll costs no task and no allocation.
 /// 3. *Back-pressure.* Reads are paused while `max_concurrent` requests are under way, and while the channel is not
 ///    writable; no call begins meanwhile. Messages that the decoder still finds in the same read are held. So at most
 ///    `max_concurrent` requests are under way, and those of one read are held, less the one that began last: at most

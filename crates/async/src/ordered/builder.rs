@@ -53,7 +53,7 @@ impl<H: AsyncHandler> OrderedAnswersBuilder<H> {
     }
 
     /// Leaves the output open when the peer has finished and everything is answered: for channels that other handlers
-    /// write to. By default the output is shut down then, which closes the channel.
+    /// write to, such as another `OrderedAnswers` after this one, which still has calls under way. By default the output is shut down then, which closes the channel.
     pub fn keep_output_open(mut self) -> Self {
         self.options.keeps_output_open = true;
         self

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use waterwheel_channel::{Ctx, Msg};
+use waterwheel_executor::engine::drop_in_turn;
 use waterwheel_executor::{Error, Origin};
 
 use super::async_handler::AsyncHandler;
@@ -160,6 +161,18 @@ where
         }
     }
 
+    /// Leaves the flush to the end of the round of reads, or to the driver if another handler has fired the read outside
+    /// of a round. Returns true if a driver has to be spawned.
+    fn flush_later(&self, ctx: &Ctx<'_>, state: &mut StateBox<H, F>) -> bool {
+        if !state.has_unflushed || ctx.is_in_read_round() {
+            return false;
+        }
+        if let Some(driver) = &state.driver {
+            driver.wake_by_ref();
+        }
+        !mem::replace(&mut state.has_driver, true)
+    }
+
     /// Closes the channel because of a call without an answer, after the earlier answers were written.
     fn close(&self, ctx: &Ctx<'_>, state: &mut StateBox<H, F>, failure: CallFailure) {
         state.cancel();
@@ -234,14 +247,16 @@ where
         };
         let needs_driver = self.with_state(|state| {
             if state.phase != AnswerPhase::Open {
-                return false; // No answer could follow.
+                drop_in_turn(request); // No answer could follow.
+                return false;
             }
             if state.held.is_empty() && self.may_begin(ctx, state) {
                 self.begin(ctx, state, request);
             } else {
                 state.held.push_back(request);
             }
-            self.settle(ctx, state)
+            let needs_driver = self.settle(ctx, state);
+            needs_driver || self.flush_later(ctx, state)
         });
         needs_driver.unwrap_or(false)
     }

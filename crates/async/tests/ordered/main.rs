@@ -4,6 +4,7 @@ mod back_pressure;
 mod ending;
 mod failures;
 mod half_closure;
+mod hostile;
 mod order;
 mod properties;
 mod support;

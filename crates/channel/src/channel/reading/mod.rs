@@ -173,6 +173,12 @@ impl ChannelCore {
         self.lifecycle.get().is_open() && self.read_state.in_round.take()
     }
 
+    /// True until the end of the round is dispatched.
+    #[inline]
+    pub(crate) fn is_in_read_round(&self) -> bool {
+        self.read_state.in_round.get()
+    }
+
     /// Handles the end of a round that the last read did not announce.
     #[inline]
     pub(in crate::channel) fn on_round_over(self: &Rc<Self>) {

@@ -204,6 +204,14 @@ impl<'a> Ctx<'a> {
         self.core.is_auto_read()
     }
 
+    /// True from the first message of a round of reads until its [`fire_read_complete`](Self::fire_read_complete): a
+    /// handler that flushes in `on_read_complete` has to flush by itself otherwise.
+    #[inline]
+    #[must_use]
+    pub fn is_in_read_round(&self) -> bool {
+        self.core.is_in_read_round()
+    }
+
     /// Returns since when the channel's transport has been reading without a pause; `None` while it does not read:
     /// no round is requested, the channel is not active or not registered, the input is over, or reads are paused
     /// because the channel is not writable. The time is recorded from the first call of this method on; the first

@@ -1,5 +1,8 @@
 //! C09: reads, rounds and auto-read.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use waterwheel_channel::{ChannelOptions, Events, Msg};
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::recorder::RecordedMethod;
@@ -178,4 +181,17 @@ fn c09_the_end_of_the_stream_is_seen_only_by_a_read() {
     fixture.on_loop(|channel| channel.read());
     fixture.run();
     assert!(!fixture.channel().is_open());
+}
+
+#[test]
+fn c09_a_handler_can_tell_whether_a_round_is_under_way() {
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let reads = seen.clone();
+    let mut fixture = fixture_reading(ChannelOptions::default(), move |ctx| {
+        reads.borrow_mut().push(ctx.is_in_read_round());
+    });
+    fixture.write_inbound_all(messages(&["1", "2"]));
+    assert_eq!(seen.take(), [true, true]);
+    fixture.with_pipeline(|pipeline| pipeline.fire_read(text("fired")));
+    assert_eq!(seen.take(), [false], "no `on_read_complete` follows");
 }
