@@ -8,7 +8,7 @@ use crate::base::queue_capacity::shrink_if_empty;
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::pipeline::completion::{Completion, is_end_of_output};
 use crate::pipeline::dispatch::event::{AnyEvent, Failure, Flush};
-use crate::pipeline::slots::slot_list::SlotId;
+use crate::pipeline::slots::slot_list::{HEAD, SlotId};
 
 /// A call that waits to enter the channel.
 pub(super) enum DeferredCall {
@@ -74,14 +74,15 @@ impl ChannelCore {
     /// are flushed, the error is fired, and the channel is closed: now, because later messages may already be queued.
     #[cold]
     pub(crate) fn fail_operation_at(self: &Rc<Self>, at: u32, done: Completion, error: Error) {
-        if !done.is_part() || is_end_of_output(&error) {
-            return self.complete_later(done, Err(error));
+        if done.is_required() && !is_end_of_output(&error) {
+            if at != HEAD {
+                self.send_from(at, Flush);
+            }
+            self.flush(); // A handler that keeps the flush back cannot wait any longer.
+            self.send_from(at, Failure(error.clone()));
+            self.close_after_writes(Some(error.clone()), Completion::none());
         }
-        done.succeed(); // The channel is closed here.
-        self.send_from(at, Flush);
-        self.flush(); // A handler that keeps the flush back cannot wait any longer.
-        self.send_from(at, Failure(error.clone()));
-        self.close_after_writes(Some(error), Completion::none());
+        self.complete_later(done, Err(error));
     }
 
     /// Runs the completions that are queued now. Completions they cause wait for the next round.

@@ -97,7 +97,18 @@ impl Completion {
         matches!(self.0, CompletionKind::Ignored)
     }
 
-    /// True for the completion of a message whose refusal closes the channel.
+    /// True for the completion of a message whose refusal closes the channel, also if a handler watches it.
+    pub(crate) fn is_required(&self) -> bool {
+        match &self.0 {
+            CompletionKind::Part(_) => true,
+            CompletionKind::Watched(state) => state.is_required(),
+            CompletionKind::Ignored | CompletionKind::Local(..) | CompletionKind::Shared(_) => {
+                false
+            }
+        }
+    }
+
+    /// True for the completion of a message whose refusal closes the channel, and that no handler watches.
     pub(crate) fn is_part(&self) -> bool {
         matches!(self.0, CompletionKind::Part(_))
     }
@@ -184,6 +195,7 @@ fn close_if_refused(core: &Weak<ChannelCore>, result: Result<(), Error>) {
     if let Err(error) = result
         && !is_end_of_output(&error)
         && let Some(core) = core.upgrade()
+        && core.channel().is_open()
     {
         core.close(Some(error), Completion::none());
     }

@@ -91,6 +91,10 @@ impl WatchedState {
         self.0.borrow().as_ref().is_some_and(|done| done.is_none() || done.is_detached())
     }
 
+    pub(super) fn is_required(&self) -> bool {
+        self.0.borrow().as_ref().is_some_and(Completion::is_required)
+    }
+
     pub(super) fn is_cancelled(&self) -> bool {
         self.0.borrow().as_ref().is_some_and(Completion::is_cancelled)
     }

@@ -183,3 +183,25 @@ fn c03_a_completion_may_be_none() {
     done.succeed();
     assert!(Completion::none().is_none());
 }
+
+#[test]
+fn c03_nothing_follows_a_required_message_that_an_offloaded_handler_refuses() {
+    struct Answers;
+    impl Handler for Answers {
+        fn on_user_event(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+            [PASS, RETURN_ERROR, PASS].into_iter().for_each(|what| ctx.write_or_close(what));
+            ctx.flush();
+            Ok(())
+        }
+    }
+    let (sender, _kept) = channel();
+    let mut fixture = OffloadFixture::new(|edit, executor| {
+        edit.add_last("does", Offloaded::on(executor, || ScriptedWrites(sender)))?;
+        edit.add_last("answers", Answers)?;
+        Ok(())
+    });
+    fixture.handle().fire_user_event(1u32);
+    fixture.run_until_idle();
+    assert_eq!(fixture.outbound(), [PASS], "the third does not take the place of the second");
+    assert_eq!(fixture.handle().close_cause().unwrap().to_string(), "returned");
+}

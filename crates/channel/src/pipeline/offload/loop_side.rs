@@ -117,8 +117,11 @@ impl ChannelCore {
             match (emission, at) {
                 (Emission::Event(event), Some(at)) => event.forward_from(self, at),
                 (Emission::Event(event), None) => event.fail(&self.gone_or_closed_error()),
-                (Emission::Complete(number, result), _) => {
-                    self.complete_later(self.take_kept(number), result);
+                (Emission::Complete(number, Ok(())), _) => {
+                    self.complete_later(self.take_kept(number), Ok(()));
+                }
+                (Emission::Complete(number, Err(error)), at) => {
+                    self.fail_operation_at(at.unwrap_or(HEAD), self.take_kept(number), error);
                 }
                 (Emission::Marker, Some(at)) => self.send_marker_from(at),
                 (Emission::Exited(exit), Some(_)) => *link.exit() = Some(exit),

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{
     ChannelError, ChannelOptions, Completion, Ctx, Encode, Encoder, Events, Handler, HandlerResult,
-    Msg, WaterMarks,
+    Msg, WatchedCompletion, WaterMarks,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::{Embedded, EmbeddedBuilder};
@@ -174,4 +174,40 @@ fn c07_nothing_follows_a_required_message_that_is_refused_later() {
     assert_eq!(close_cause(&channel), "not a digit");
     assert_eq!(channel.read_error().unwrap().to_string(), "not a digit", "fired inward");
     assert!(channel.read_error().is_none(), "once");
+}
+
+#[test]
+fn c07_nothing_follows_a_required_message_that_is_refused_while_a_handler_watches_it() {
+    struct Watches;
+    impl Handler for Watches {
+        fn interest(&self) -> Events {
+            Events::WRITE
+        }
+        fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
+            ctx.write_with(msg, WatchedCompletion::new().wrap(done.take()));
+            Ok(())
+        }
+    }
+    struct WritesLines;
+    impl Handler for WritesLines {
+        fn on_read(&mut self, ctx: &Ctx<'_>, _: Msg) -> HandlerResult {
+            ["12", "a line that is too long", "3"].into_iter().for_each(|line| {
+                ctx.write_or_close(Bytes::from_static(line.as_bytes()));
+            });
+            ctx.flush();
+            Ok(())
+        }
+    }
+    let marks = WaterMarks::new(1, 2).unwrap().with_hard_cap(4).unwrap();
+    let options = ChannelOptions { water_marks: marks, ..ChannelOptions::default() };
+    let built = Embedded::builder().options(options).build(|edit| {
+        edit.add_last("watches", Watches)?;
+        edit.add_last("writes", WritesLines)?;
+        Ok(())
+    });
+    let mut channel = built.unwrap();
+    channel.write_inbound(Bytes::from_static(b"go"));
+    assert_eq!(sent(&mut channel), ["12"]);
+    let cause = channel.channel().close_cause().unwrap();
+    assert!(matches!(cause.find(), Some(ChannelError::BufferFull { .. })), "{cause}");
 }
