@@ -1,7 +1,12 @@
 //! Panics at every place of the user's code, events out of the usual order, and neighbours that answer too.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use waterwheel_async::{AsyncHandler, OrderedAnswers, handler_fn};
-use waterwheel_channel::{ChannelOptions, Message, Msg};
+use waterwheel_channel::{
+    ChannelOptions, Ctx, Events, Handler, HandlerResult, Message, Msg, WaterMarks, sleep, yield_now,
+};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
@@ -133,7 +138,7 @@ fn c19_ordered_requests_that_arrive_after_a_failure_do_no_harm_to_earlier_answer
         match request.0 {
             1 => Err(Error::new("failed")),
             number => {
-                waterwheel_channel::sleep(std::time::Duration::from_millis(number.into())).await;
+                sleep(Duration::from_millis(number.into())).await;
                 std::mem::forget(request);
                 Ok::<_, Error>(String::from("slow answer"))
             }
@@ -144,7 +149,7 @@ fn c19_ordered_requests_that_arrive_after_a_failure_do_no_harm_to_earlier_answer
     bench.with_pipeline(|pipeline| {
         [5, 1, 0].into_iter().for_each(|number| pipeline.fire_read(Msg::new(Touchy(number))));
     });
-    bench.advance(std::time::Duration::from_millis(5));
+    bench.advance(Duration::from_millis(5));
     assert_eq!(bench.answers(), ["slow answer"]);
     assert!(!bench.channel().is_open());
 }
@@ -154,7 +159,7 @@ fn c19_ordered_two_of_them_share_a_pipeline() {
     let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
     let mut bench = bench_with(options, |builder| builder.max_concurrent(1).keep_output_open());
     let second = OrderedAnswers::new(handler_fn(|millis: u64| async move {
-        waterwheel_channel::sleep(std::time::Duration::from_millis(millis)).await;
+        sleep(Duration::from_millis(millis)).await;
         Ok::<_, Error>(format!("b{millis}"))
     }));
     bench.with_pipeline(|pipeline| pipeline.add_before("tail", "second", second).unwrap());
@@ -163,7 +168,124 @@ fn c19_ordered_two_of_them_share_a_pipeline() {
     bench.finish(1);
     assert_eq!(bench.answers(), ["a1"]);
     assert!(bench.tail().is_empty(), "the second has not finished");
-    bench.advance(std::time::Duration::from_millis(5));
+    bench.advance(Duration::from_millis(5));
     assert_eq!(bench.answers(), ["b5", "b3"]);
     assert_eq!(bench.tail(), ["input over", "output over", "inactive", "unregistered"]);
+}
+
+/// A request whose lifetime the test sees.
+struct Tracked(u32, Arc<()>);
+
+impl Message for Tracked {}
+
+#[test]
+fn c19_ordered_requests_that_wait_are_dropped_at_once_when_an_earlier_call_fails() {
+    let alive = Arc::new(());
+    let answers = handler_fn(|request: Tracked| async move {
+        let Tracked(number, _alive) = request;
+        if number == 1 {
+            sleep(Duration::from_millis(5)).await;
+            return Ok(String::from("first"));
+        }
+        yield_now().await;
+        Err(Error::new("failed"))
+    });
+    let answers = OrderedAnswers::builder(answers).max_concurrent(2).build().unwrap();
+    let built = Embedded::new(|edit| {
+        edit.add_last("answers", answers)?;
+        Ok(())
+    });
+    let mut channel = built.unwrap();
+    channel.with_pipeline(|pipeline| {
+        (1..=9).for_each(|number| pipeline.fire_read(Msg::new(Tracked(number, alive.clone()))));
+    });
+    channel.run();
+    assert_eq!(Arc::strong_count(&alive), 2, "the first request alone is left");
+    channel.advance(Duration::from_millis(5));
+    assert_eq!(channel.read_outbound::<String>().unwrap(), "first");
+    assert_eq!((Arc::strong_count(&alive), channel.channel().is_open()), (1, false));
+}
+
+#[test]
+fn c19_ordered_nothing_is_read_after_a_failure() {
+    let mut bench = bench(4);
+    bench.send([1, 2]);
+    bench.calls.fail(2);
+    bench.run();
+    bench.send([3]);
+    assert_eq!(bench.unread(), 1);
+    bench.finish(1);
+    assert_eq!((bench.answers(), bench.channel().is_open()), (vec![String::from("a1")], false));
+}
+
+#[test]
+fn c19_ordered_a_call_that_removes_its_handler_is_the_last_to_begin() {
+    let mut bench = bench(1);
+    bench.send([1, 2, 3]);
+    let (calls, channel) = (bench.calls.clone(), bench.channel().clone());
+    let removes = OrderedAnswers::new(handler_fn(move |_: u64| {
+        let (calls, channel) = (calls.clone(), channel.clone());
+        async move {
+            drop(channel.with_pipeline(|pipeline| pipeline.remove("answers")));
+            calls.finish(1);
+            Ok::<_, Error>(String::from("removed"))
+        }
+    }));
+    bench.with_pipeline(|pipeline| pipeline.add_before("tail", "removes", removes).unwrap());
+    bench.with_pipeline(|pipeline| pipeline.fire_read(0u64));
+    bench.run();
+    assert_eq!(bench.calls.begun(), [1]);
+    let passed: Vec<_> = std::iter::from_fn(|| bench.read_inbound::<u32>()).collect();
+    assert_eq!(passed, [2, 3]);
+}
+
+#[test]
+fn c19_ordered_a_request_never_overtakes_one_that_is_held() {
+    /// Fires a request when the channel is writable again, before the answers learn of that.
+    struct FiresFour;
+    impl Handler for FiresFour {
+        fn interest(&self) -> Events {
+            Events::WRITABILITY_CHANGED
+        }
+        fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+            if ctx.is_writable() {
+                ctx.fire_read(4u32);
+            }
+            ctx.fire_writability_changed();
+            Ok(())
+        }
+    }
+    let water_marks = WaterMarks::new(3, 5).unwrap();
+    let options = ChannelOptions { water_marks, ..ChannelOptions::default() };
+    let mut bench = bench_with(options, |builder| builder);
+    bench.with_pipeline(|pipeline| pipeline.add_before("answers", "fires", FiresFour).unwrap());
+    bench.set_room(0);
+    bench.calls.finish(1);
+    bench.calls.finish(2);
+    bench.calls.finish(3);
+    bench.send([1, 2, 3, 5, 6]);
+    assert_eq!(bench.calls.begun(), [1, 2, 3]);
+    bench.clear_faults();
+    bench.run();
+    assert_eq!(bench.calls.begun(), [5, 6, 4]);
+}
+
+#[test]
+fn c19_ordered_the_handler_is_dropped_soon_after_its_channel() {
+    let alive = Arc::new(());
+    let kept = alive.clone();
+    let mut channel = Embedded::new(move |edit| {
+        let answers = handler_fn(move |_: u32| {
+            let _kept = &kept;
+            std::future::pending::<Result<String, Error>>()
+        });
+        edit.add_last("answers", OrderedAnswers::new(answers))?;
+        Ok(())
+    })
+    .unwrap();
+    channel.write_inbound(1u32);
+    assert_eq!(Arc::strong_count(&alive), 2);
+    channel.close();
+    channel.run();
+    assert_eq!(Arc::strong_count(&alive), 1, "the driver has ended too, although the loop runs on");
 }
