@@ -69,7 +69,7 @@ struct ExchangeState<In> {
     relay: Option<Waker>,
 }
 
-/// What the handles want of the relay.
+/// The wishes of the handles, as the relay finds them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Orders {
     pub(super) is_round_wanted: bool,
@@ -276,12 +276,13 @@ impl<In> Exchange<In> {
     pub(super) fn finish_writes(&self, error: Option<Error>, is_channel_full: bool) -> bool {
         let mut state = self.lock();
         let has_failed = error.is_some();
-        state.keep_error(error);
+        let untold = state.keep_error(error);
         state.is_channel_full = is_channel_full;
         let is_awaited = has_failed || (state.has_room() && !state.is_flush_awaited);
         let writer = if is_awaited { state.writer.take() } else { None };
         let has_more = !is_channel_full && !state.outbound.is_empty();
         drop(state);
+        drop(untold);
         wake(writer);
         has_more
     }
@@ -290,7 +291,7 @@ impl<In> Exchange<In> {
     pub(super) fn finish_flush(&self, error: Option<Error>) {
         let mut state = self.lock();
         let has_failed = error.is_some();
-        state.keep_error(error);
+        let untold = state.keep_error(error);
         let is_flushed = state.outbound.is_empty();
         if is_flushed {
             state.is_unflushed = false;
@@ -298,6 +299,7 @@ impl<In> Exchange<In> {
         }
         let writer = if is_flushed || has_failed { state.writer.take() } else { None };
         drop(state);
+        drop(untold);
         wake(writer);
     }
 
@@ -340,10 +342,14 @@ impl<In> ExchangeState<In> {
         self.write_error.take().or_else(|| self.end.clone())
     }
 
-    fn keep_error(&mut self, error: Option<Error>) {
-        if self.write_error.is_none() {
-            self.write_error = error;
+    /// Keeps the first error for the writer. Returns one that is not kept, to be dropped outside of the lock.
+    #[must_use]
+    fn keep_error(&mut self, error: Option<Error>) -> Option<Error> {
+        if self.write_error.is_some() {
+            return error;
         }
+        self.write_error = error;
+        None
     }
 }
 
