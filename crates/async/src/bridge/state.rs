@@ -367,6 +367,13 @@ impl<In: 'static> BridgeState<In> {
         self.channel.is_open() && self.has_written_all() && self.channel.pending_bytes() == 0
     }
 
+    /// Sends what was written, without waiting for the end of the present call into the channel. Returns true if every
+    /// byte was handed to the transport. A failure is told by the next write.
+    pub(crate) fn send_now(&self) -> bool {
+        let sent = self.ctx.get().map(|ctx| ctx.run_now(|ctx| ctx.flush_now()));
+        matches!(sent, Some(Ok(Some(())))) && self.is_flushed()
+    }
+
     /// Flushes and shuts down the output; `poll_flush` waits for it.
     pub(crate) fn shutdown_output(self: &Rc<Self>) {
         self.unfinished_writes.set(self.unfinished_writes.get() + 1);

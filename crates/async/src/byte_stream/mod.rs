@@ -165,7 +165,7 @@ impl ByteStream {
     fn poll_flush(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let state = self.channel.state();
         if self.flush == FlushState::Written && self.shutdown == ShutdownState::NotRequested {
-            if state.is_flushed() {
+            if state.is_flushed() || state.send_now() {
                 self.flush = FlushState::Flushed;
                 return Poll::Ready(Ok(()));
             }

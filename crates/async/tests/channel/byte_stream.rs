@@ -94,6 +94,31 @@ fn a03_a_flush_waits_for_the_transport_and_a_shutdown_ends_the_output() {
 }
 
 #[test]
+fn a03_a_flush_inside_of_a_call_into_the_channel_sends_at_once() {
+    let mut channel = serving(|connection: AsyncChannel<Bytes>| async move {
+        let mut stream = ByteStream::new(connection);
+        while let Some(bytes) = stream.next_bytes().await? {
+            stream.write_all(&bytes).await?;
+            let mut polls = 0;
+            let mut flush = std::pin::pin!(stream.flush());
+            std::future::poll_fn(|context| {
+                polls += 1;
+                flush.as_mut().poll(context)
+            })
+            .await?;
+            assert_eq!(polls, 1, "nothing was waited for");
+        }
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
+    });
+    channel.with_pipeline(|pipeline| {
+        pipeline.fire_read(Bytes::from_static(b"hello"));
+        pipeline.fire_read_complete();
+    });
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+    assert!(channel.channel().is_open(), "the function has not failed");
+}
+
+#[test]
 fn a03_a_write_takes_what_fits_and_waits_while_the_channel_is_not_writable() {
     let (mut channel, connection) = installed::<Bytes, Bytes>();
     channel.set_room(0);
