@@ -9,9 +9,12 @@ use std::task::{Context, Wake, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use waterwheel_async::AsyncChannel;
-use waterwheel_channel::{Channel, LocalLoop, Message, Msg, sleep};
+use bytes::Bytes;
+use waterwheel_async::{AsyncChannel, serve_channel};
+use waterwheel_channel::{Channel, EventLoopGroup, LocalLoop, Message, Msg, sleep};
 use waterwheel_executor::Error;
+use waterwheel_testkit::embedded::connected_pair;
+use waterwheel_testkit::manual::Manual;
 
 use crate::support::{Record, installed, serving, spawn};
 
@@ -253,4 +256,34 @@ fn a02_a_task_that_removes_its_own_handler_ends_there() {
     channel.run();
     assert_eq!(record.take(), ["removed", "end"]);
     assert!(channel.channel().is_open(), "{:?}", channel.channel().close_cause());
+}
+
+#[test]
+fn a02_a_pair_that_never_stops_leaves_the_loop_to_timers_and_others() {
+    let mut event_loop = EventLoopGroup::builder(Manual::readiness()).build_manual().unwrap();
+    let (one, other) = connected_pair();
+    let record = Record::default();
+    let noted = record.clone();
+    event_loop.on_loop(|here| {
+        let echo = |mut connection: AsyncChannel<Bytes>| async move {
+            connection.send(Bytes::from_static(b"ball")).await?;
+            while let Some(ball) = connection.next().await {
+                connection.send(ball?).await?;
+            }
+            Ok::<_, Error>(())
+        };
+        here.register_with(one, |edit| serve_channel(edit, echo)).unwrap();
+        here.register_with(other, |edit| serve_channel(edit, echo)).unwrap();
+        here.spawn_local(async move {
+            for _ in 0..3 {
+                waterwheel_channel::yield_now().await;
+            }
+            noted.add("another task");
+        });
+    });
+    for _ in 0..10 {
+        event_loop.turn(Some(Duration::ZERO)); // Each ends, though a ball is always on its way.
+    }
+    assert!(!event_loop.is_idle());
+    assert_eq!(record.take(), ["another task"]);
 }
