@@ -151,7 +151,8 @@ impl ByteStream {
             let bytes = copy_slices(slices);
             let count = bytes.len();
             if count > 0 {
-                ctx.write_and_flush(bytes);
+                ctx.write_or_close(bytes);
+                ctx.flush();
             }
             count
         }));
