@@ -1,18 +1,19 @@
-//! Memory of connections that are async functions: nothing is left of those that have ended, and idle ones are small.
+//! Budgets of connections that are async functions: memory of idle and of ended ones, allocations of an echo.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_async::{AsyncChannel, serve_channel};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use waterwheel_async::{AsyncChannel, ByteStream, serve_channel};
 use waterwheel_channel::{Channel, Edit, EventLoopGroup, ManualEventLoop};
 use waterwheel_executor::Error;
-use waterwheel_testkit::embedded::connected_pair;
+use waterwheel_testkit::embedded::{Embedded, connected_pair};
 use waterwheel_testkit::manual::Manual;
 
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
 
-use counting_allocator::bytes;
+use counting_allocator::{allocations, bytes};
 
 /// The bytes of an idle connection beyond those of a channel without handlers: the bridge, the scope, and the task.
 const MAX_IDLE_BYTES: usize = 2900;
@@ -86,4 +87,35 @@ fn a02_an_idle_connection_is_small() {
         })
     });
     assert!(waiting - bare <= MAX_IDLE_BYTES, "{waiting} bytes, {bare} without");
+}
+
+/// The instructions of an echo are in `scripts/budgets`.
+#[test]
+fn a07_an_echo_over_async_read_and_write_allocates_the_copy_that_it_writes_only() {
+    let mut channel = Embedded::new(|edit| {
+        serve_channel(edit, |connection: AsyncChannel<Bytes>| async move {
+            let mut stream = ByteStream::new(connection);
+            let mut buffer = [0; 64];
+            loop {
+                match stream.read(&mut buffer).await? {
+                    0 => return std::io::Result::Ok(()),
+                    count => stream.write_all(&buffer[..count]).await?,
+                }
+            }
+        })
+    })
+    .unwrap();
+    let mut echoes = |count| {
+        for _ in 0..count {
+            channel.with_pipeline(|pipeline| {
+                pipeline.fire_read(Bytes::from_static(b"hello"));
+                pipeline.fire_read_complete();
+            });
+            assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "hello");
+        }
+    };
+    echoes(10);
+    let before = allocations();
+    echoes(1000);
+    assert_eq!(allocations() - before, 1000);
 }

@@ -56,7 +56,7 @@ pub struct ByteStream {
     shutdown: ShutdownState,
 }
 
-/// What a flush has to wait for. Writes have no completion of their own.
+/// The writes that a flush has to wait for. Writes have no completion of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FlushState {
     Flushed,

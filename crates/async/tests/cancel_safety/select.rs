@@ -66,7 +66,7 @@ async fn select(
     .await
 }
 
-/// What the selecting future has read and sent.
+/// The messages that the selecting future has read and sent.
 #[derive(Default)]
 struct Seen {
     read: Vec<String>,
