@@ -329,3 +329,36 @@ fn a03_bytes_that_a_handler_refuses_close_the_channel_and_leave_no_hole() {
     assert!(!channel.channel().is_open());
     assert_eq!(channel.channel().close_cause().unwrap().to_string(), "too long");
 }
+
+#[test]
+fn a03_the_traits_of_the_futures_crates_read_lend_and_write() {
+    use futures_io::{AsyncBufRead, AsyncRead, AsyncWrite};
+    let (mut channel, connection) = installed::<Bytes, Bytes>();
+    let done = spawn(&mut channel, async move {
+        let mut stream = ByteStream::new(connection);
+        let mut buffer = [0; 3];
+        let count =
+            poll_fn(|context| AsyncRead::poll_read(Pin::new(&mut stream), context, &mut buffer));
+        let count = count.await.unwrap();
+        let lent = poll_fn(|context| {
+            let lent = AsyncBufRead::poll_fill_buf(Pin::new(&mut stream), context);
+            lent.map(|lent| lent.unwrap().to_vec())
+        });
+        let lent = lent.await;
+        AsyncBufRead::consume(Pin::new(&mut stream), 2);
+        let parts = [IoSlice::new(&buffer[..count]), IoSlice::new(b"!")];
+        let written = poll_fn(|context| {
+            AsyncWrite::poll_write_vectored(Pin::new(&mut stream), context, &parts)
+        });
+        let written = written.await.unwrap();
+        poll_fn(|context| AsyncWrite::poll_flush(Pin::new(&mut stream), context)).await.unwrap();
+        poll_fn(|context| AsyncWrite::poll_close(Pin::new(&mut stream), context)).await.unwrap();
+        let rest = stream.next_bytes().await.unwrap().unwrap();
+        (count, lent, written, rest, stream)
+    });
+    channel.write_inbound(Bytes::from_static(b"one two"));
+    channel.run();
+    let (count, lent, written, rest, _stream) = done.take().unwrap();
+    assert_eq!((count, &lent[..], written, &rest[..]), (3, &b" two"[..], 4, &b"wo"[..]));
+    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "one!");
+}

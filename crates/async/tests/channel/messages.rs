@@ -188,3 +188,30 @@ fn a01_the_queue_is_read_to_its_end_after_the_close() {
     });
     assert_eq!(rest.take().unwrap(), ["two", "three"]);
 }
+
+#[test]
+fn a01_a_channel_is_a_stream_and_a_sink() {
+    use std::future::poll_fn;
+    use std::pin::Pin;
+
+    use futures_core::Stream;
+    use futures_sink::Sink;
+
+    let (mut channel, mut connection) = installed::<String, String>();
+    let done = spawn(&mut channel, async move {
+        let item = poll_fn(|context| Stream::poll_next(Pin::new(&mut connection), context)).await;
+        let line = item.unwrap().unwrap();
+        poll_fn(|context| Sink::poll_ready(Pin::new(&mut connection), context)).await.unwrap();
+        Sink::start_send(Pin::new(&mut connection), line).unwrap();
+        poll_fn(|context| Sink::poll_flush(Pin::new(&mut connection), context)).await.unwrap();
+        let end = poll_fn(|context| Stream::poll_next(Pin::new(&mut connection), context)).await;
+        assert!(end.is_none());
+        poll_fn(|context| Sink::poll_close(Pin::new(&mut connection), context)).await.unwrap();
+    });
+    channel.write_inbound(text("hello"));
+    channel.run();
+    assert_eq!(channel.read_outbound::<String>().as_deref(), Some("hello"));
+    channel.finish_inbound();
+    channel.run();
+    assert!(done.take().is_some());
+}

@@ -1,7 +1,9 @@
 //! Drains, and channels that are closed while hyper works for them.
 
+use std::future::poll_fn;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 
 use bytes::Bytes;
 use waterwheel_channel::{Channel, Drained, sleep, timeout};
@@ -170,4 +172,81 @@ fn a04_a_peer_that_disappears_ends_its_services() {
     assert_eq!(alive.load(Ordering::Relaxed), 0);
     let reports = bench.reports().take_texts();
     assert_eq!(reports.len(), 1, "{reports:?}");
+}
+
+/// Polls a future at most so many times, then drops it. Returns true if it has completed.
+async fn poll_at_most(polls: usize, future: impl Future) -> bool {
+    let mut left = polls;
+    let mut future = Some(Box::pin(future));
+    poll_fn(|context| match (left.checked_sub(1), &mut future) {
+        (Some(rest), Some(running)) => {
+            left = rest;
+            running.as_mut().poll(context).map(|_| true)
+        }
+        _ => {
+            future = None;
+            Poll::Ready(false)
+        }
+    })
+    .await
+}
+
+#[test]
+fn a06_serving_that_is_dropped_at_any_await_ends_its_connection_and_leaves_nothing() {
+    let mut completed = 0;
+    for polls in 0..12 {
+        let mut bench = HttpBench::new();
+        let (calls, done) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (begun, ended) = (calls.clone(), done.clone());
+        bench.serve(move |connection| {
+            let (begun, ended) = (begun.clone(), ended.clone());
+            let served = serve_http1(connection, move |request| {
+                let call = Counted::new(&begun);
+                async move {
+                    let _call = call;
+                    sleep(SECOND).await;
+                    describe(request).await
+                }
+            });
+            async move {
+                let is_done = poll_at_most(polls, served).await;
+                ended.fetch_add(usize::from(is_done), Ordering::SeqCst);
+            }
+        });
+        let peer = bench.connect_peer();
+        for part in ["POST / HTTP/1.1\r\ncontent-", "length: 2\r\n\r\na", "b"] {
+            peer.send(part);
+            bench.run();
+        }
+        bench.advance(SECOND);
+        peer.finish();
+        bench.run();
+        assert!(peer.is_ended(), "after {polls} polls");
+        assert_eq!(calls.load(Ordering::SeqCst), 0, "a call is left after {polls} polls");
+        let answer = received(&peer);
+        if done.load(Ordering::SeqCst) == 1 {
+            assert!(answer.ends_with("POST / 2"), "{answer}");
+            completed += 1;
+        } else {
+            assert!(answer.is_empty() || answer.ends_with("POST / 2"), "half an answer: {answer}");
+        }
+        assert_eq!(bench.reports().take_texts(), [""; 0]);
+    }
+    assert!((1..11).contains(&completed), "{completed} of 12 were served to the end");
+}
+
+/// Counts the calls that are under way.
+struct Counted(Arc<AtomicUsize>);
+
+impl Counted {
+    fn new(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
