@@ -78,6 +78,9 @@ impl<T> TokioTask<T> {
     ///
     /// The wait is as long as the task takes to reach its next await, on a runtime that some thread drives. Dropping the
     /// returned future ends the wait; the task is aborted all the same.
+    ///
+    /// # Panics
+    /// If the output was already returned, to a caller that awaited `&mut task`.
     pub async fn cancel(mut self) -> Option<T> {
         self.join.abort();
         (&mut self).await.ok()
