@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_async::{
-    AsyncChannel, AsyncError, AsyncReader, AsyncWriter, ByteStream, HandlerFn,
+    AsyncChannel, AsyncError, AsyncReader, AsyncWriter, ByteStream, DrainSignal, HandlerFn,
     InvalidOrderedOption, LoopTimer, OrderedAnswers, OrderedAnswersBuilder, RemoteAsyncChannel,
     RemoteAsyncReader, RemoteAsyncWriter, ScopeExecutor, TokioRuntime, TokioTask, TokioTaskError,
 };
@@ -22,6 +22,7 @@ fn public_types_cross_threads_as_listed() {
         is!(AsyncReader<Bytes>: false false true),
         is!(AsyncWriter<Bytes>: false false true),
         is!(ByteStream: false false true),
+        is!(DrainSignal: false false true),
         is!(ScopeExecutor: false false true),
         is!(LoopTimer: true true true),
         is!(OrderedAnswers<Rc<u8>>: false false true),

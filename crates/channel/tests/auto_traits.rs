@@ -31,7 +31,8 @@ use waterwheel_channel::{
     LocalLoop, LoopBuildError, LoopCommand, LoopDraining, LoopMetrics, LoopShutDown,
     ManualEventLoop, Offloaded, OnReady, Out, OutboundHandler, PeerFinished, Registrant,
     RemoteCompletion, RemoteCtx, RemoteHandler, SelectMode, SelectStrategy, Slab, Sleep,
-    StrategyInput, TailTask, Then, Timeout, Token, TokenMap, TooManyChannels, WaitStrategy,
+    StrategyInput, TailTask, TaskScope, Then, Timeout, Token, TokenMap, TooManyChannels,
+    WaitStrategy,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -50,6 +51,7 @@ fn public_types_cross_threads_as_listed() {
         is!(TailTask: true true true),
         is!(LoopCommand: true false true),
         is!(LocalLoop: false false true),
+        is!(TaskScope: false false true),
         is!(LocalJoin<u8>: false false true),
         is!(ManualEventLoop: false false true),
         is!(ForeignContext: false false true),
