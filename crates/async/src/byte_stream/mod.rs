@@ -151,8 +151,7 @@ impl ByteStream {
             let bytes = copy_slices(slices);
             let count = bytes.len();
             if count > 0 {
-                ctx.write_or_close(bytes);
-                ctx.flush();
+                ctx.write_and_flush(bytes);
             }
             count
         }));

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use waterwheel_async::{AsyncChannel, ByteStream, serve_channel};
+use waterwheel_async::{AsyncChannel, ByteStream};
 use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg, PendingWriteQueue};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -298,36 +298,6 @@ fn a03_a_vectored_write_of_a_huge_part_copies_what_it_takes() {
     assert_eq!(bytes.len(), 64 * 1024);
     let capacity = bytes.try_into_mut().unwrap().capacity();
     assert!(capacity <= 2 * 64 * 1024, "{capacity}");
-}
-
-#[test]
-fn a03_bytes_that_a_handler_refuses_close_the_channel_and_leave_no_hole() {
-    struct RefusesLong;
-    impl Handler for RefusesLong {
-        fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
-            if msg.size_hint() > 3 {
-                return Err(Error::new("too long"));
-            }
-            ctx.write_with(msg, done.take());
-            Ok(())
-        }
-    }
-    let mut channel = Embedded::new(|edit| {
-        edit.add_last("refuses", RefusesLong)?;
-        serve_channel(edit, |connection: AsyncChannel<Bytes>| async move {
-            let mut stream = ByteStream::new(connection);
-            for part in ["one", "three", "two"] {
-                stream.write_all(part.as_bytes()).await?;
-            }
-            std::io::Result::Ok(())
-        })
-    })
-    .unwrap();
-    channel.run();
-    assert_eq!(channel.read_outbound::<Bytes>().unwrap(), "one");
-    assert!(channel.read_outbound::<Bytes>().is_none(), "nothing follows what is missing");
-    assert!(!channel.channel().is_open());
-    assert_eq!(channel.channel().close_cause().unwrap().to_string(), "too long");
 }
 
 #[test]
