@@ -9,7 +9,6 @@ use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use waterwheel_async::{AsyncChannel, ByteStream};
 use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg, PendingWriteQueue};
-use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 
 use crate::support::{installed, serving, spawn};
