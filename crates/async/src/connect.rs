@@ -96,7 +96,7 @@ impl ConnectAsync for Bootstrap {
         let connecting = ConnectAttempt(Some(with_bridge::<In>(self.clone()).connect(to)));
         async move {
             let channel = connecting.await?;
-            // Nobody else closes the channel if this future is dropped, or fails, before it has the handle.
+            // Closes the channel if this future is dropped, or fails, before it has the handle.
             let mut connected = CloseOnDrop(Some(channel.clone()));
             let remote = channel.with_pipeline(|pipeline| {
                 bridge_of(&pipeline).map(|state| AsyncChannel::new(state).into_remote())

@@ -126,24 +126,25 @@ async fn run_connection<In, Out, F>(
     Out: Message,
     F: Future<Output: ConnectionResult>,
 {
-    let panicked = Err(Error::new(AsyncError::ConnectionPanicked));
     // Dropped last, after the future: the cause of the close is known by then, and nothing is closed before.
-    let mut end = TaskOutcome { state: state.clone(), result: panicked };
+    let mut end = TaskOutcome { state: state.clone(), result: None };
     let mut future = pin!(async move { connection(channel).await });
     let outcome = poll_fn(|context| state.poll_task(|| future.as_mut().poll(context))).await;
-    end.result = outcome.into_result();
+    end.result = Some(outcome.into_result());
 }
 
 /// Tells the channel how its async function has ended.
 struct TaskOutcome<In: Message> {
     state: Rc<BridgeState<In>>,
-    result: Result<(), Error>,
+    /// `None` if the function has panicked, or was dropped.
+    result: Option<Result<(), Error>>,
 }
 
 impl<In: Message> Drop for TaskOutcome<In> {
     fn drop(&mut self) {
-        if let Err(error) = &self.result {
-            self.state.fail(error.clone());
+        let panicked = || Err(Error::new(AsyncError::ConnectionPanicked));
+        if let Err(error) = self.result.take().unwrap_or_else(panicked) {
+            self.state.fail(error);
         }
         self.state.end_task_poll();
     }

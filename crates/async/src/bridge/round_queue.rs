@@ -11,43 +11,50 @@ const KEPT_CAPACITY: usize = 64;
 pub(crate) const MAX_ERRORS: usize = 16;
 
 /// The messages of one round of reads, and the errors of the pipeline among them.
-pub(crate) struct RoundQueue<In>(VecDeque<Result<In, Error>>);
+pub(crate) struct RoundQueue<In> {
+    items: VecDeque<Result<In, Error>>,
+    /// The number of errors among the items.
+    errors: usize,
+}
 
 impl<In> RoundQueue<In> {
     pub(crate) fn push(&mut self, item: Result<In, Error>) {
-        self.0.push_back(item);
+        self.errors += usize::from(item.is_err());
+        self.items.push_back(item);
     }
 
     /// True if as many errors wait as may.
     pub(crate) fn is_full_of_errors(&self) -> bool {
-        self.0.iter().filter(|item| item.is_err()).count() >= MAX_ERRORS
+        self.errors >= MAX_ERRORS
     }
 
     pub(crate) fn pop(&mut self) -> Option<Result<In, Error>> {
-        let item = self.0.pop_front()?;
-        if self.0.is_empty() && self.0.capacity() > KEPT_CAPACITY {
-            self.0 = VecDeque::new();
+        let item = self.items.pop_front()?;
+        self.errors -= usize::from(item.is_err());
+        if self.items.is_empty() && self.items.capacity() > KEPT_CAPACITY {
+            self.items = VecDeque::new();
         }
         Some(item)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.items.is_empty()
     }
 
     /// Moves the items of `other` behind those of this queue. If this queue is empty, the two are exchanged, so that
     /// nothing is copied or allocated.
     pub(crate) fn take_from(&mut self, other: &mut Self) {
         if self.is_empty() {
-            std::mem::swap(&mut self.0, &mut other.0);
+            std::mem::swap(self, other);
         } else {
-            self.0.append(&mut other.0);
+            self.items.append(&mut other.items);
+            self.errors += std::mem::take(&mut other.errors);
         }
     }
 }
 
 impl<In> Default for RoundQueue<In> {
     fn default() -> Self {
-        Self(VecDeque::new())
+        Self { items: VecDeque::new(), errors: 0 }
     }
 }

@@ -31,6 +31,8 @@ const MAX_WRITE: usize = 64 * 1024;
 ///   [`next_bytes`](Self::next_bytes) copy nothing.
 /// - A write copies once, and is sent at once, as with a socket; small writes that are to share a packet go through a
 ///   buffered writer. It waits while the channel is not writable.
+/// - Bytes that a handler of the pipeline refuses are reported, and missing for the peer: a `ByteStream` stands behind
+///   handlers that accept any bytes, such as TLS.
 /// - A flush waits until everything was handed to the transport. A shutdown flushes and shuts down the output.
 /// - All of them are cancel safe: nothing is taken or sent by a call that returns `Pending`.
 /// - Dropping the stream closes the channel, after what was written.

@@ -126,7 +126,7 @@ impl TokioTaskError {
     fn new(error: JoinError, origin: Origin) -> Self {
         match error.try_into_panic() {
             Ok(payload) => Self::Panicked { origin, message: panic_message(payload) },
-            // Nobody else can abort the task; `cancel`, which can, ignores the error.
+            // Only `cancel` and a drop abort the task, and neither looks at the error: so it was the runtime.
             Err(_cancelled) => Self::RuntimeGone { origin },
         }
     }

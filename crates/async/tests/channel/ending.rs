@@ -78,7 +78,7 @@ fn a01_an_error_of_the_pipeline_is_an_item_and_the_channel_goes_on() {
 
 #[test]
 fn a01_errors_that_nobody_reads_are_limited() {
-    let (mut channel, _kept) = installed::<String, String>();
+    let (mut channel, mut connection) = installed::<String, String>();
     channel.with_pipeline(|pipeline| {
         for n in 0..20 {
             pipeline.fire_error(Error::new(format!("error {n}")));
@@ -86,6 +86,13 @@ fn a01_errors_that_nobody_reads_are_limited() {
     });
     let passed_on: Vec<_> = std::iter::from_fn(|| channel.read_error()).collect();
     assert_eq!(passed_on.len(), 4, "16 wait for the reader");
+    let _first = spawn(&mut channel, async move { (connection.next().await, connection) });
+    channel.with_pipeline(|pipeline| {
+        pipeline.fire_error(Error::new("takes the place of the first"));
+        pipeline.fire_error(Error::new("one too many"));
+    });
+    assert_eq!(channel.read_error().unwrap().to_string(), "one too many");
+    assert!(channel.read_error().is_none());
 }
 
 #[test]
