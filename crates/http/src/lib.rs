@@ -3,6 +3,7 @@
 
 mod body;
 mod protocol;
+mod server;
 mod service;
 
 pub use crate::body::error::BodyError;
@@ -16,5 +17,9 @@ pub use crate::protocol::framing::BodyFraming;
 pub use crate::protocol::limits::MessageLimits;
 pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
 pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
+pub use crate::server::{
+    HttpMetrics, HttpServer, HttpServerBuilder, InvalidHttpOption, LATENCY_BUCKETS, serve,
+    upgrade_response,
+};
 pub use crate::service::into_response::IntoResponse;
 pub use crate::service::service::{Request, Response, Service};

@@ -98,6 +98,11 @@ impl Body {
         self.exact_len() == Some(0)
     }
 
+    /// True for the end of HTTP on the connection.
+    pub(crate) fn is_upgrade(&self) -> bool {
+        matches!(self.repr, BodyRepr::Upgrade(_))
+    }
+
     pub(crate) fn into_repr(self) -> BodyRepr {
         self.repr
     }

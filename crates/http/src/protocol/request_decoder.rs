@@ -60,6 +60,8 @@ pub struct RequestDecoder {
     step: RequestStep,
     /// The bytes of the unfinished line that have been searched for its end.
     searched: usize,
+    /// True if the head that was refused is one of HEAD.
+    refused_head_method: bool,
 }
 
 #[derive(Debug)]
@@ -88,7 +90,7 @@ impl RequestDecoder {
     /// Returns a decoder for a new connection.
     #[must_use]
     pub fn new(limits: MessageLimits) -> Self {
-        Self { limits, step: RequestStep::Idle, searched: 0 }
+        Self { limits, step: RequestStep::Idle, searched: 0, refused_head_method: false }
     }
 
     /// Decodes the next part of a request from the front of `buf`, and consumes it. Returns `None` if more bytes are
@@ -159,8 +161,15 @@ impl RequestDecoder {
                 &mut fresh
             }
         };
-        if self.read_lines(head, buf)? {
-            return Ok(Some(RequestEvent::Head(self.finish_head(std::mem::take(head))?)));
+        let read = self.read_lines(head, buf);
+        if !matches!(read, Ok(false)) {
+            let is_head = matches!(&head.line, Some((method, ..)) if *method == Method::HEAD);
+            let finished = read.and_then(|_| self.finish_head(std::mem::take(head)));
+            self.refused_head_method = is_head && finished.is_err();
+            return finished.map(|head| Some(RequestEvent::Head(head)));
+        }
+        if head.line.is_none() && buf.is_empty() {
+            return Ok(None); // Empty lines before a request are no request.
         }
         let unfinished = std::mem::take(head);
         self.step = RequestStep::Head(match kept {
@@ -270,6 +279,12 @@ impl RequestDecoder {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.step, RequestStep::Idle)
+    }
+
+    /// True if a request of the method HEAD was refused: its answer has no body.
+    #[must_use]
+    pub fn has_refused_head_method(&self) -> bool {
+        self.refused_head_method
     }
 
     /// True while the body of a request is being decoded.

@@ -1,0 +1,118 @@
+//! One request on its way to its answer.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use http::{Method, Uri, Version};
+use waterwheel_channel::Channel;
+use waterwheel_executor::Nanos;
+
+use super::body_writer::BodyWriter;
+use super::service_call::ServiceCall;
+use crate::body::pipe::BodyPipe;
+use crate::protocol::request_decoder::RequestHead;
+use crate::service::service::{Request, Response};
+
+/// A request in the air.
+pub(super) struct Exchange<F> {
+    pub(super) facts: RequestFacts,
+    pub(super) step: ExchangeStep<F>,
+}
+
+/// How far a request is.
+pub(super) enum ExchangeStep<F> {
+    /// Has not been given to the service: the rest of its body may be in the same read, and may be malformed.
+    Read(Box<Request>),
+    /// The service is at work.
+    Called(ServiceCall<F>),
+    /// Waits for the answers before it.
+    Answered(Box<Response>),
+    /// The head of the answer is written; its body follows as the channel has room.
+    Streaming(BodyWriter),
+}
+
+/// What the answer depends on.
+pub(super) struct RequestFacts {
+    pub(super) is_head: bool,
+    pub(super) is_connect: bool,
+    pub(super) is_http10: bool,
+    /// True if nothing follows the answer on this connection.
+    pub(super) closes: bool,
+    /// The body of the request, if it has one.
+    pub(super) pipe: Option<Rc<BodyPipe>>,
+    pub(super) began: Nanos,
+    /// What the access log says of the request, if there is one.
+    pub(super) logged: Option<Box<LoggedRequest>>,
+    /// The status and the bytes of the answer, for the access log and the counters.
+    pub(super) status: http::StatusCode,
+    pub(super) body_bytes: u64,
+}
+
+/// The request as the access log names it.
+pub(super) struct LoggedRequest {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) version: Version,
+}
+
+impl RequestFacts {
+    #[inline]
+    pub(super) fn of(
+        head: &RequestHead,
+        pipe: Option<Rc<BodyPipe>>,
+        began: Nanos,
+        is_logged: bool,
+    ) -> Self {
+        let logged = || LoggedRequest {
+            method: head.method.clone(),
+            uri: head.uri.clone(),
+            version: head.version,
+        };
+        Self {
+            is_head: head.method == Method::HEAD,
+            is_connect: head.method == Method::CONNECT,
+            is_http10: head.version == Version::HTTP_10,
+            closes: !head.keeps_alive,
+            pipe,
+            began,
+            logged: is_logged.then(|| Box::new(logged())),
+            status: http::StatusCode::OK,
+            body_bytes: 0,
+        }
+    }
+
+    /// Writes the line of the access log, if there is one.
+    #[inline]
+    pub(super) fn log(&self, channel: Option<&Channel>, took: Duration) {
+        if let Some(request) = &self.logged {
+            self.log_line(request, channel, took);
+        }
+    }
+
+    #[cold]
+    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, took: Duration) {
+        let LoggedRequest { method, uri, version } = request;
+        let peer = channel.and_then(Channel::peer_address);
+        let peer = peer.map_or_else(|| String::from("-"), |peer| peer.to_string());
+        let (status, bytes, micros) = (self.status.as_u16(), self.body_bytes, took.as_micros());
+        tracing::info!(
+            target: "waterwheel::access",
+            %peer, %method, %uri, ?version, status, bytes, micros,
+        );
+    }
+
+    /// Returns the facts of a message that was refused before its head was complete.
+    pub(super) fn of_refused(began: Nanos) -> Self {
+        Self {
+            is_head: false,
+            is_connect: false,
+            is_http10: false,
+            closes: true,
+            pipe: None,
+            began,
+            logged: None,
+            status: http::StatusCode::OK,
+            body_bytes: 0,
+        }
+    }
+}

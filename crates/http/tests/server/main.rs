@@ -1,0 +1,5 @@
+//! Tests of the server over an embedded channel: bytes in, bytes out, on a virtual clock.
+
+mod bench;
+mod closing;
+mod pipelining;
