@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod files;
 mod protocol;
 mod server;
 mod service;
@@ -10,7 +11,7 @@ pub use crate::body::error::BodyError;
 pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
-
+pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
