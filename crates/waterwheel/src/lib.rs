@@ -38,6 +38,7 @@ pub use waterwheel_channel as channel;
 pub use waterwheel_codec as codec;
 pub use waterwheel_executor as executor;
 pub use waterwheel_handlers as handlers;
+pub use waterwheel_http as http;
 pub use waterwheel_net as net;
 pub use waterwheel_pool as pool;
 pub use waterwheel_tls as tls;
