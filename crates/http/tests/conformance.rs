@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use corpus::for_each_group;
+use corpus::http_server_suite;
 use corpus::runner::{Played, Player, assert_conformance};
 use http::{HeaderValue, Method, StatusCode, header};
 use waterwheel_channel::{ChannelOptions, Completion, Ctx, Handler, HandlerResult};
@@ -82,14 +82,18 @@ fn not_allowed(methods: &'static str) -> Response {
 }
 
 macro_rules! group_tests {
-    ($($name:ident: $cases:path;)*) => {
-        $(
-            #[test]
-            fn $name() {
-                assert_conformance(&EmbeddedServer(HttpServer::new(service)), &$cases());
-            }
-        )*
+    ($module:ident, $player:expr; $($name:ident)*) => {
+        mod $module {
+            use super::*;
+
+            $(
+                #[test]
+                fn $name() {
+                    assert_conformance(&$player, &corpus::$name());
+                }
+            )*
+        }
     };
 }
 
-for_each_group!(group_tests);
+http_server_suite!(embedded, group_tests, EmbeddedServer(HttpServer::new(service)));

@@ -32,6 +32,8 @@ pub(crate) struct BodyPipe {
     is_wanted: Cell<bool>,
     /// True once nothing reads the body any more.
     is_abandoned: Cell<bool>,
+    /// The bytes that were dropped because nothing reads them.
+    dropped: Cell<u64>,
 }
 
 struct PipeState {
@@ -69,6 +71,7 @@ impl BodyPipe {
             awaits_continue: Cell::new(awaits_continue),
             is_wanted: Cell::new(false),
             is_abandoned: Cell::new(false),
+            dropped: Cell::new(0),
         }
     }
 
@@ -80,6 +83,7 @@ impl BodyPipe {
         self.missing
             .set(self.missing.get().map(|missing| missing.saturating_sub(bytes.len() as u64)));
         if self.is_abandoned.get() {
+            self.dropped.set(self.dropped.get() + bytes.len() as u64);
             return false;
         }
         let mut state = self.state.borrow_mut();
@@ -96,6 +100,7 @@ impl BodyPipe {
     /// Ends the body.
     pub(crate) fn finish(&self, trailers: Option<Box<HeaderMap>>) {
         let mut state = self.state.borrow_mut();
+        self.awaits_continue.set(false);
         state.end = PipeEnd::Complete;
         state.trailers = trailers;
         drop(state);
@@ -115,9 +120,14 @@ impl BodyPipe {
         self.wake_reader();
     }
 
-    /// True if the whole body has been pushed.
-    pub(crate) fn is_complete(&self) -> bool {
-        matches!(self.state.borrow().end, PipeEnd::Complete)
+    /// Returns how many bytes were dropped because nothing reads them.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
+    /// Returns how many bytes have not been pushed; zero if nobody knows.
+    pub(crate) fn missing(&self) -> u64 {
+        self.missing.get().unwrap_or(0)
     }
 
     /// True if nothing reads the body any more.
@@ -203,6 +213,7 @@ impl BodyPipe {
         self.is_abandoned.set(true);
         let mut state = self.state.borrow_mut();
         let (chunks, pause) = (std::mem::take(&mut state.chunks), state.pause.take());
+        self.dropped.set(self.dropped.get() + state.waiting as u64);
         state.waiting = 0;
         drop(state);
         drop((chunks, pause));

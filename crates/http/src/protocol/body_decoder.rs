@@ -162,26 +162,21 @@ impl BodyDecoder {
         if is_wrong || !is_followed {
             return Err(Malformation::ChunkSize.into());
         }
+        // Leading zeros beyond the digits of the largest size count too.
+        let extension_bytes = content.len() - digits.min(SIZE_DIGITS);
+        let limit = self.limits.extension_bytes();
+        if self.extension_bytes + extension_bytes > limit {
+            return Err(MessageError::ExtensionsTooLarge { limit });
+        }
         if line.is_none() {
-            self.check_extensions(content.len())?;
             return Ok(None);
         }
         let size = size.ok_or(Malformation::ChunkSize)?;
         check_extension_syntax(&content[digits..])?;
-        self.extension_bytes += content.len().saturating_sub(SIZE_DIGITS);
-        self.check_extensions(0)?;
+        self.extension_bytes += extension_bytes;
         self.count_data(size)?;
         buf.advance(line.map_or(0, |line| line.next));
         Ok(Some(size))
-    }
-
-    /// Checks the bytes of extensions, with those of an unfinished line.
-    fn check_extensions(&self, unfinished: usize) -> Result<(), MessageError> {
-        let limit = self.limits.extension_bytes();
-        if self.extension_bytes + unfinished.saturating_sub(SIZE_DIGITS) > limit {
-            return Err(MessageError::ExtensionsTooLarge { limit });
-        }
-        Ok(())
     }
 
     fn decode_trailers(&mut self, buf: &mut Bytes) -> Result<Option<BodyEvent>, MessageError> {

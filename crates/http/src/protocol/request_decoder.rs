@@ -60,8 +60,8 @@ pub struct RequestDecoder {
     step: RequestStep,
     /// The bytes of the unfinished line that have been searched for its end.
     searched: usize,
-    /// True if the head that was refused is one of HEAD.
-    refused_head_method: bool,
+    /// True if the request line that was read last is one of HEAD.
+    is_head_method: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl RequestDecoder {
     /// Returns a decoder for a new connection.
     #[must_use]
     pub fn new(limits: MessageLimits) -> Self {
-        Self { limits, step: RequestStep::Idle, searched: 0, refused_head_method: false }
+        Self { limits, step: RequestStep::Idle, searched: 0, is_head_method: false }
     }
 
     /// Decodes the next part of a request from the front of `buf`, and consumes it. Returns `None` if more bytes are
@@ -156,6 +156,7 @@ impl RequestDecoder {
                 if buf.is_empty() {
                     return Ok(None);
                 }
+                self.is_head_method = false;
                 fresh =
                     UnfinishedRequest { headers: new_headers(), ..UnfinishedRequest::default() };
                 &mut fresh
@@ -163,10 +164,8 @@ impl RequestDecoder {
         };
         let read = self.read_lines(head, buf);
         if !matches!(read, Ok(false)) {
-            let is_head = matches!(&head.line, Some((method, ..)) if *method == Method::HEAD);
-            let finished = read.and_then(|_| self.finish_head(std::mem::take(head)));
-            self.refused_head_method = is_head && finished.is_err();
-            return finished.map(|head| Some(RequestEvent::Head(head)));
+            read?;
+            return Ok(Some(RequestEvent::Head(self.finish_head(std::mem::take(head))?)));
         }
         if head.line.is_none() && buf.is_empty() {
             return Ok(None); // Empty lines before a request are no request.
@@ -203,7 +202,10 @@ impl RequestDecoder {
             match (&head.line, is_empty) {
                 // Some clients send an empty line after a body (RFC 9112, section 2.2).
                 (None, true) => {}
-                (None, false) => head.line = Some(parse_request_line(buf, line)?),
+                (None, false) => {
+                    self.is_head_method = buf[line.start..].starts_with(b"HEAD ");
+                    head.line = Some(parse_request_line(buf, line)?);
+                }
                 (Some(_), true) => break true,
                 (Some(_), false) => self.read_field(head, buf, line)?,
             }
@@ -245,10 +247,10 @@ impl RequestDecoder {
         }
         if head.line.is_none() {
             // A peer that speaks another protocol, such as TLS, may never send a line end.
-            let line = &buf[at..];
+            let line = buf[at..].strip_suffix(b"\r").unwrap_or(&buf[at..]);
             let method =
                 line.iter().position(|byte| *byte == b' ').map_or(line, |end| &line[..end]);
-            if !method.iter().all(|byte| is_token_byte(*byte)) && line != b"\r" {
+            if !method.iter().all(|byte| is_token_byte(*byte)) {
                 return Err(Malformation::Method.into());
             }
         }
@@ -281,10 +283,10 @@ impl RequestDecoder {
         matches!(self.step, RequestStep::Idle)
     }
 
-    /// True if a request of the method HEAD was refused: its answer has no body.
+    /// True if the last request line was one of HEAD, also if the request was refused: its answer has no body.
     #[must_use]
-    pub fn has_refused_head_method(&self) -> bool {
-        self.refused_head_method
+    pub fn is_head_method(&self) -> bool {
+        self.is_head_method
     }
 
     /// True while the body of a request is being decoded.
@@ -315,12 +317,12 @@ fn too_large(head: &UnfinishedRequest, limit: usize) -> MessageError {
 #[inline]
 fn parse_request_line(buf: &Bytes, line: Line) -> Result<(Method, Uri, Version), MessageError> {
     let bytes = &buf[line.start..line.end];
-    let first = memchr::memchr(b' ', bytes).ok_or(Malformation::RequestLine)?;
+    let first = memchr::memchr(b' ', bytes).unwrap_or(bytes.len());
+    let method = Method::from_bytes(&bytes[..first]).map_err(|_| Malformation::Method)?;
     let last = memchr::memrchr(b' ', bytes).ok_or(Malformation::RequestLine)?;
-    if first == 0 || last <= first + 1 {
+    if last <= first + 1 {
         return Err(Malformation::RequestLine.into());
     }
-    let method = Method::from_bytes(&bytes[..first]).map_err(|_| Malformation::Method)?;
     let version = parse_version(&bytes[last + 1..], Malformation::RequestLine)?;
     let target = buf.slice(line.start + first + 1..line.start + last);
     let uri = parse_target(target, &method)?;

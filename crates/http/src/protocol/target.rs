@@ -22,8 +22,7 @@ pub(super) fn parse_target(target: Bytes, method: &Method) -> Result<Uri, Messag
     }
     match target.first() {
         Some(b'/') => {
-            // `Uri` accepts bytes above 0x7f, and drops a fragment; neither belongs into a target.
-            if !target.iter().all(|byte| byte.is_ascii_graphic() && *byte != b'#') {
+            if !is_path_and_query(&target) {
                 return Err(Malformation::Target.into());
             }
             parse_uri(target)
@@ -66,6 +65,22 @@ fn parse_absolute_form(target: Bytes) -> Result<Uri, MessageError> {
     } else {
         Err(Malformation::Target.into())
     }
+}
+
+/// True if the bytes may be a path with a query. `Uri` accepts more: bytes above 0x7f, and a fragment, which it drops.
+#[inline]
+fn is_path_and_query(target: &[u8]) -> bool {
+    let mut bytes = target.iter();
+    for byte in &mut bytes {
+        match byte {
+            b'?' => break,
+            b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' => return false,
+            byte if byte.is_ascii_graphic() => {}
+            _ => return false,
+        }
+    }
+    // Browsers leave more characters of a query as they are than the grammar has.
+    bytes.all(|byte| byte.is_ascii_graphic() && *byte != b'#')
 }
 
 #[inline]

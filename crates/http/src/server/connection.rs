@@ -159,7 +159,6 @@ where
         let request = request_of(head, incoming);
         if has_body {
             state.receiving = pipe;
-            state.skipped = 0;
             let step = ExchangeStep::Read(Box::new(request));
             state.exchanges.push_back(Exchange { facts, step });
         } else {
@@ -174,8 +173,7 @@ where
         if pipe.push(out.ctx(), bytes) {
             return;
         }
-        state.skipped += len;
-        if state.skipped > MAX_SKIPPED && !state.is_in_the_air(&pipe) {
+        if pipe.dropped() > MAX_SKIPPED && !state.is_in_the_air(&pipe) {
             self.begin_close(state, out);
         }
     }
@@ -281,6 +279,8 @@ where
         out: &mut Output<'_>,
     ) {
         facts.closes |= state.is_draining && state.exchanges.is_empty();
+        // The client may have begun to speak another protocol already.
+        facts.closes |= facts.is_connect;
         facts.closes |= facts.pipe.as_ref().is_some_and(|pipe| must_close_after(pipe));
         match write_answer(self.shared(), &mut facts, response, out) {
             AnswerRest::Nothing => self.end_exchange(state, facts, out),
@@ -345,7 +345,7 @@ where
         let step = ExchangeStep::Answered(Box::new(response));
         let Some(pipe) = state.receiving.take() else {
             let mut facts = RequestFacts::of_refused(out.ctx().now());
-            facts.is_head = state.decoder.has_refused_head_method();
+            facts.is_head = state.decoder.is_head_method();
             self.shared().counters.count_request();
             state.exchanges.push_back(Exchange { facts, step });
             return self.answer_front(state, out);
@@ -665,8 +665,7 @@ fn refusal(error: MessageError) -> Response {
 /// True if the rest of a request's body is not worth reading, or may never come, so that the connection cannot be used
 /// for another request.
 fn must_close_after(pipe: &BodyPipe) -> bool {
-    pipe.awaits_continue()
-        || (pipe.is_abandoned() && pipe.remaining().is_some_and(|rest| rest > MAX_SKIPPED))
+    pipe.awaits_continue() || (pipe.is_abandoned() && pipe.dropped() + pipe.missing() > MAX_SKIPPED)
 }
 
 /// Passes the bytes behind the request on to the handlers of the next protocol.

@@ -36,8 +36,6 @@ pub(super) struct ConnectionState<F> {
     pub(super) spare: Option<ServiceCall<F>>,
     /// The body that is being received.
     pub(super) receiving: Option<Rc<BodyPipe>>,
-    /// The bytes of that body that nobody has read.
-    pub(super) skipped: u64,
     /// True if the request that was read last is the last one of the connection.
     pub(super) is_last: bool,
     /// True while what follows the last request may be another protocol.
@@ -71,7 +69,6 @@ impl<F> ConnectionState<F> {
             exchanges: VecDeque::new(),
             spare: None,
             receiving: None,
-            skipped: 0,
             is_last: false,
             awaits_upgrade: false,
             is_draining: false,

@@ -25,7 +25,8 @@
 //!
 //! # How to add a case
 //!
-//! 1. Find the group whose file speaks of the rule. A new group is a file, and a line in `for_each_group!` below.
+//! 1. Find the group whose file speaks of the rule. A new group is a file, a `use` and a line of
+//!    `http_server_suite!` below.
 //! 2. Call the method of `CaseGroup` that names the outcome, with the section of the RFC and a name that is free in
 //!    that group:
 //!    - `malformed`: answered with 400, then closed. `refuse` is the same with other status codes.
@@ -48,27 +49,46 @@ pub(crate) mod messages;
 pub(crate) mod requests;
 pub(crate) mod runner;
 
-/// Calls a macro with every group of the corpus, as `name: path to the function that makes its cases;`.
-macro_rules! for_each_group {
-    ($callback:ident) => {
+pub(crate) use connections::expect::h04_expect;
+pub(crate) use connections::keep_alive::h04_keep_alive;
+pub(crate) use connections::limits::h02_limits;
+pub(crate) use connections::pipelining::h04_pipelining;
+pub(crate) use framing::bodies::h04_bodies;
+pub(crate) use framing::chunks::h03_chunks;
+pub(crate) use framing::content_length::h03_content_length;
+pub(crate) use framing::smuggling::h03_smuggling;
+pub(crate) use framing::trailers::h03_trailers;
+pub(crate) use framing::transfer_encoding::h03_transfer_encoding;
+pub(crate) use requests::fields::h03_fields;
+pub(crate) use requests::host::h03_host;
+pub(crate) use requests::methods::h04_methods;
+pub(crate) use requests::request_line::h03_request_line;
+pub(crate) use requests::targets::h03_targets;
+pub(crate) use requests::versions::h02_versions;
+
+/// Calls a macro with the names of all groups, each of which is a function of this module. The first argument names
+/// the module of the tests, as in the suites of the testkit; a third one is handed on.
+macro_rules! http_server_suite {
+    ($module:ident, $callback:ident $(, $argument:expr)?) => {
         $callback! {
-            h02_limits: $crate::corpus::connections::limits::cases;
-            h02_versions: $crate::corpus::requests::versions::cases;
-            h03_request_line: $crate::corpus::requests::request_line::cases;
-            h03_targets: $crate::corpus::requests::targets::cases;
-            h03_host: $crate::corpus::requests::host::cases;
-            h03_fields: $crate::corpus::requests::fields::cases;
-            h03_content_length: $crate::corpus::framing::content_length::cases;
-            h03_transfer_encoding: $crate::corpus::framing::transfer_encoding::cases;
-            h03_chunks: $crate::corpus::framing::chunks::cases;
-            h03_trailers: $crate::corpus::framing::trailers::cases;
-            h03_smuggling: $crate::corpus::framing::smuggling::cases;
-            h04_bodies: $crate::corpus::framing::bodies::cases;
-            h04_methods: $crate::corpus::requests::methods::cases;
-            h04_keep_alive: $crate::corpus::connections::keep_alive::cases;
-            h04_pipelining: $crate::corpus::connections::pipelining::cases;
-            h04_expect: $crate::corpus::connections::expect::cases;
+            $module $(, $argument)?;
+            h02_limits
+            h02_versions
+            h03_request_line
+            h03_targets
+            h03_host
+            h03_fields
+            h03_content_length
+            h03_transfer_encoding
+            h03_chunks
+            h03_trailers
+            h03_smuggling
+            h04_bodies
+            h04_methods
+            h04_keep_alive
+            h04_pipelining
+            h04_expect
         }
     };
 }
-pub(crate) use for_each_group;
+pub(crate) use http_server_suite;

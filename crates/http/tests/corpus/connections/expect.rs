@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case, Ending, Expectation, Interim};
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, concat, get, post};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h04_expect() -> Vec<Case> {
     let mut group = CaseGroup::new("h04_expect");
     add_continued(&mut group);
     add_not_needed(&mut group);

@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case, Ending, Expectation};
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, concat, get, post};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h04_keep_alive() -> Vec<Case> {
     let mut group = CaseGroup::new("h04_keep_alive");
     add_close(&mut group);
     add_no_close(&mut group);

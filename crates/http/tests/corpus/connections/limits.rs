@@ -19,7 +19,7 @@ const BODY_BYTES: usize = 8 * 1024 * 1024;
 /// Bytes of all chunk extensions of a body.
 const EXTENSION_BYTES: usize = 16 * 1024;
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h02_limits() -> Vec<Case> {
     let mut group = CaseGroup::new("h02_limits");
     add_request_lines(&mut group);
     add_head_bytes(&mut group);

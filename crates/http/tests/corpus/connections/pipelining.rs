@@ -6,7 +6,7 @@ use super::super::messages::{
     PROBE, chunk, concat, get, pattern, post, post_chunked, post_sized, with_line,
 };
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h04_pipelining() -> Vec<Case> {
     let mut group = CaseGroup::new("h04_pipelining");
     add_sequences(&mut group);
     add_mixtures(&mut group);

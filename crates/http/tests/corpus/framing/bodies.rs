@@ -10,7 +10,7 @@ const SKIPPED: usize = 64 * 1024;
 /// A body too large to be skipped.
 const NOT_SKIPPED: usize = 1024 * 1024;
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h04_bodies() -> Vec<Case> {
     let mut group = CaseGroup::new("h04_bodies");
     add_echoes(&mut group);
     add_lookalikes(&mut group);

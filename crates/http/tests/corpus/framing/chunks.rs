@@ -10,7 +10,7 @@ use super::super::messages::{
 /// The last chunk and the end of the trailers.
 const END: &[u8] = b"0\r\n\r\n";
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_chunks() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_chunks");
     add_valid_bodies(&mut group);
     add_valid_size_lines(&mut group);

@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::group::CaseGroup;
 use super::super::messages::{byte_name, concat, controls, obs_text, post, visible};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_content_length() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_content_length");
     add_valid(&mut group);
     add_repeated(&mut group);

@@ -9,7 +9,7 @@ use super::super::messages::{GET, concat, get, post};
 /// A request that must not be answered.
 const HIDDEN: &str = "GET /plaintext HTTP/1.1\r\nHost: hidden\r\n\r\n";
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_smuggling() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_smuggling");
     add_lengths_with_codings(&mut group);
     add_known_attacks(&mut group);

@@ -6,7 +6,7 @@ use super::super::messages::{
     byte_name, concat, controls_but_tab, is_token_byte, obs_text, post, post_chunked, visible,
 };
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_trailers() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_trailers");
     add_valid(&mut group);
     add_ignored(&mut group);

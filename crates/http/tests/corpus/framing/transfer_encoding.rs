@@ -7,7 +7,7 @@ use super::super::messages::{byte_name, concat, controls_but_tab, obs_text, post
 /// The chunks of `hello`.
 const HELLO: &str = "5\r\nhello\r\n0\r\n\r\n";
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_transfer_encoding() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_transfer_encoding");
     add_chunked(&mut group);
     add_unknown_codings(&mut group);

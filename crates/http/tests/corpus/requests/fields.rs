@@ -6,7 +6,7 @@ use super::super::messages::{
     GET, byte_name, concat, controls_but_tab, get, is_token_byte, obs_text, visible,
 };
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_fields() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_fields");
     add_valid_lines(&mut group);
     add_names(&mut group);

@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case, Ending, Expectation};
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, byte_name, concat, controls_but_tab, obs_text};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_host() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_host");
     add_counts(&mut group);
     add_valid_values(&mut group);

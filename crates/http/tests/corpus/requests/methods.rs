@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case, Ending, Expectation};
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, byte_name, concat, is_token_byte, visible, with_line};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h04_methods() -> Vec<Case> {
     let mut group = CaseGroup::new("h04_methods");
     add_known_methods(&mut group);
     add_tokens(&mut group);

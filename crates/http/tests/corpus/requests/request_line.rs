@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, byte_name, concat, controls, get, obs_text, with_line};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_request_line() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_request_line");
     add_before_the_line(&mut group);
     add_parts_and_spaces(&mut group);

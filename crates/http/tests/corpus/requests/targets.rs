@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case};
 use super::super::group::CaseGroup;
 use super::super::messages::{byte_name, concat, controls, obs_text, with_line};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h03_targets() -> Vec<Case> {
     let mut group = CaseGroup::new("h03_targets");
     add_origin_form(&mut group);
     add_bytes(&mut group);

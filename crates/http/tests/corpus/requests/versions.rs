@@ -4,7 +4,7 @@ use super::super::case::{AnswerRule, Case, Ending, Expectation};
 use super::super::group::CaseGroup;
 use super::super::messages::{PROBE, byte_name, concat, controls, obs_text, visible, with_line};
 
-pub(crate) fn cases() -> Vec<Case> {
+pub(crate) fn h02_versions() -> Vec<Case> {
     let mut group = CaseGroup::new("h02_versions");
     for major in 0..10 {
         for minor in (0..10).filter(|minor| major != 1 || *minor > 1) {
