@@ -17,4 +17,8 @@ pub use crate::protocol::limits::MessageLimits;
 pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
 pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
 pub use crate::service::into_response::IntoResponse;
+pub use crate::service::path_params::{PathParams, RoutedRequest};
+pub use crate::service::query::query_pairs;
+pub use crate::service::route_pattern::InvalidRoute;
+pub use crate::service::router::{Router, RouterBuilder};
 pub use crate::service::service::{Request, Response, Service};
