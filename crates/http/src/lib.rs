@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod events;
 mod protocol;
 mod service;
 
@@ -9,6 +10,14 @@ pub use crate::body::error::BodyError;
 pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
+
+pub use crate::events::decoder::{EventDecoder, EventStreamError, ReceivedEvent};
+pub use crate::events::event::{EncodedEvent, InvalidEvent, ServerEvent};
+pub use crate::events::queue::{EventSendError, SlowReader};
+pub use crate::events::sender::{
+    EventQueueBuilder, EventReaderTooSlow, EventSender, QueuedEvents, ZeroEventCapacity,
+};
+pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
 
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
 pub use crate::protocol::error::{Malformation, MessageError};
