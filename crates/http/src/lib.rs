@@ -23,4 +23,8 @@ pub use crate::server::{
     upgrade_response,
 };
 pub use crate::service::into_response::IntoResponse;
+pub use crate::service::path_params::{PathParams, RoutedRequest};
+pub use crate::service::query::query_pairs;
+pub use crate::service::route_pattern::InvalidRoute;
+pub use crate::service::router::{Router, RouterBuilder};
 pub use crate::service::service::{Request, Response, Service};

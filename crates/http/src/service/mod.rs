@@ -1,5 +1,12 @@
 //! Services: what answers requests.
 
 pub(crate) mod into_response;
+pub(crate) mod path_params;
+mod percent;
+pub(crate) mod query;
+mod route_calls;
+pub(crate) mod route_pattern;
+mod route_tree;
+pub(crate) mod router;
 #[allow(clippy::module_inception, reason = "the trait has the name of its folder")]
 pub(crate) mod service;
