@@ -26,6 +26,8 @@ pub use crate::protocol::limits::MessageLimits;
 pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
 pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
 pub use crate::service::into_response::IntoResponse;
+#[cfg(feature = "json")]
+pub use crate::service::json::{Json, JsonError, request_json};
 pub use crate::service::path_params::{PathParams, RoutedRequest};
 pub use crate::service::query::query_pairs;
 pub use crate::service::route_pattern::InvalidRoute;
