@@ -23,6 +23,8 @@ pub use crate::server::{
     upgrade_response,
 };
 pub use crate::service::into_response::IntoResponse;
+#[cfg(feature = "json")]
+pub use crate::service::json::{Json, JsonError, request_json};
 pub use crate::service::path_params::{PathParams, RoutedRequest};
 pub use crate::service::query::query_pairs;
 pub use crate::service::route_pattern::InvalidRoute;

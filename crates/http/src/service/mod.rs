@@ -1,6 +1,8 @@
 //! Services: what answers requests.
 
 pub(crate) mod into_response;
+#[cfg(feature = "json")]
+pub(crate) mod json;
 pub(crate) mod path_params;
 mod percent;
 pub(crate) mod query;
