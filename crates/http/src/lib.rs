@@ -1,13 +1,30 @@
 //! HTTP/1.1 on Waterwheel's loops: servers and clients.
 #![forbid(unsafe_code)]
 
+mod body;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 mod coding;
+mod protocol;
+mod service;
+
+pub use crate::body::error::BodyError;
+pub use crate::body::incoming::Incoming;
+pub use crate::body::outgoing::Body;
+pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
-pub use coding::{
+pub use crate::coding::{
     AcceptEncoding, Compression, CompressionBuilder, ContentCoding, ContentDecodeError,
     ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus,
     ENCODE_STEP, EncoderOptions, MAX_ACCEPT_ENCODING, NegotiatedCoding, RequestFacts,
     UnsupportedCoding,
 };
+
+pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
+pub use crate::protocol::error::{Malformation, MessageError};
+pub use crate::protocol::framing::BodyFraming;
+pub use crate::protocol::limits::MessageLimits;
+pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
+pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
+pub use crate::service::into_response::IntoResponse;
+pub use crate::service::service::{Request, Response, Service};

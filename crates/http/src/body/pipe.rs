@@ -1,0 +1,211 @@
+//! A pipe from a connection to the reader of a body, on one loop.
+//!
+//! The connection pushes what it decodes; the reader takes it. While [`MAX_WAITING`] bytes wait, the pipe holds a
+//! [`ReadPause`] of the channel, so a body that nobody reads stops the socket. Nothing is borrowed while a waker is
+//! called.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::task::{Context, Poll, Waker};
+
+use bytes::Bytes;
+use http::HeaderMap;
+use waterwheel_channel::{Ctx, ReadPause};
+
+use super::error::BodyError;
+
+/// The number of waiting bytes at which reads pause. One read may exceed it.
+pub(crate) const MAX_WAITING: usize = 64 * 1024;
+
+/// A body on its way from the connection to its reader.
+pub(crate) struct BodyPipe {
+    state: RefCell<PipeState>,
+    /// Wakes the reader that waits for a chunk.
+    reader: Cell<Option<Waker>>,
+    /// Wakes the connection, which answers `100 Continue` when the reader waits.
+    connection: Cell<Option<Waker>>,
+    /// The bytes of the body that have not been pushed, if the length is known.
+    missing: Cell<Option<u64>>,
+    /// True while the client waits for `100 Continue`.
+    awaits_continue: Cell<bool>,
+    /// True if the reader has waited for a chunk.
+    is_wanted: Cell<bool>,
+    /// True once nothing reads the body any more.
+    is_abandoned: Cell<bool>,
+}
+
+struct PipeState {
+    chunks: VecDeque<Bytes>,
+    /// The bytes of all chunks.
+    waiting: usize,
+    end: PipeEnd,
+    trailers: Option<Box<HeaderMap>>,
+    pause: Option<ReadPause>,
+}
+
+#[derive(Clone, Copy)]
+enum PipeEnd {
+    /// More may come.
+    Open,
+    /// Everything has come.
+    Complete,
+    Failed(BodyError),
+}
+
+impl BodyPipe {
+    pub(crate) fn new(length: Option<u64>, awaits_continue: bool) -> Self {
+        let state = PipeState {
+            chunks: VecDeque::new(),
+            waiting: 0,
+            end: PipeEnd::Open,
+            trailers: None,
+            pause: None,
+        };
+        Self {
+            state: RefCell::new(state),
+            reader: Cell::new(None),
+            connection: Cell::new(None),
+            missing: Cell::new(length),
+            awaits_continue: Cell::new(awaits_continue),
+            is_wanted: Cell::new(false),
+            is_abandoned: Cell::new(false),
+        }
+    }
+
+    // The connection's side.
+
+    /// Appends bytes. Returns false if nothing reads the body: the bytes were dropped.
+    pub(crate) fn push(&self, ctx: &Ctx<'_>, bytes: Bytes) -> bool {
+        self.awaits_continue.set(false);
+        self.missing
+            .set(self.missing.get().map(|missing| missing.saturating_sub(bytes.len() as u64)));
+        if self.is_abandoned.get() {
+            return false;
+        }
+        let mut state = self.state.borrow_mut();
+        state.waiting += bytes.len();
+        state.chunks.push_back(bytes);
+        if state.waiting >= MAX_WAITING && state.pause.is_none() {
+            state.pause = Some(ctx.pause_reads());
+        }
+        drop(state);
+        self.wake_reader();
+        true
+    }
+
+    /// Ends the body.
+    pub(crate) fn finish(&self, trailers: Option<Box<HeaderMap>>) {
+        let mut state = self.state.borrow_mut();
+        state.end = PipeEnd::Complete;
+        state.trailers = trailers;
+        drop(state);
+        self.missing.set(Some(0));
+        self.wake_reader();
+    }
+
+    /// Ends the body with an error, unless it has ended.
+    pub(crate) fn fail(&self, error: BodyError) {
+        let mut state = self.state.borrow_mut();
+        if matches!(state.end, PipeEnd::Open) {
+            state.end = PipeEnd::Failed(error);
+        }
+        let pause = state.pause.take();
+        drop(state);
+        drop(pause);
+        self.wake_reader();
+    }
+
+    /// True if the whole body has been pushed.
+    pub(crate) fn is_complete(&self) -> bool {
+        matches!(self.state.borrow().end, PipeEnd::Complete)
+    }
+
+    /// True if nothing reads the body any more.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.is_abandoned.get()
+    }
+
+    /// True while the connection waits for the peer: reads are not paused, and more has to come.
+    pub(crate) fn waits_for_peer(&self) -> bool {
+        let state = self.state.borrow();
+        matches!(state.end, PipeEnd::Open) && state.pause.is_none() && !self.awaits_continue.get()
+    }
+
+    /// True if the reader waits and the client has to be told to send the body: once.
+    pub(crate) fn take_continue(&self) -> bool {
+        self.is_wanted.get() && self.awaits_continue.replace(false)
+    }
+
+    /// True if the client still waits to be told to send the body.
+    pub(crate) fn awaits_continue(&self) -> bool {
+        self.awaits_continue.get()
+    }
+
+    /// Sets the waker of the connection.
+    pub(crate) fn set_connection(&self, waker: &Waker) {
+        if self.awaits_continue.get() {
+            self.connection.set(Some(waker.clone()));
+        }
+    }
+
+    fn wake_reader(&self) {
+        if let Some(waker) = self.reader.take() {
+            waker.wake();
+        }
+    }
+
+    // The reader's side.
+
+    /// Returns the next chunk; `None` at the end.
+    pub(crate) fn poll_chunk(
+        &self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let mut state = self.state.borrow_mut();
+        if let Some(chunk) = state.chunks.pop_front() {
+            state.waiting -= chunk.len();
+            let resumes = state.waiting < MAX_WAITING;
+            let pause = resumes.then(|| state.pause.take());
+            drop(state);
+            drop(pause);
+            return Poll::Ready(Some(Ok(chunk)));
+        }
+        match state.end {
+            PipeEnd::Complete => Poll::Ready(None),
+            PipeEnd::Failed(error) => Poll::Ready(Some(Err(error))),
+            PipeEnd::Open => {
+                drop(state);
+                self.reader.set(Some(cx.waker().clone()));
+                self.is_wanted.set(true);
+                if self.awaits_continue.get()
+                    && let Some(connection) = self.connection.take()
+                {
+                    connection.wake();
+                }
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Returns the number of bytes that the reader has not taken, if the length is known.
+    pub(crate) fn remaining(&self) -> Option<u64> {
+        let waiting = self.state.borrow().waiting as u64;
+        self.missing.get().map(|missing| missing + waiting)
+    }
+
+    /// Takes the trailers, after the end.
+    pub(crate) fn take_trailers(&self) -> Option<Box<HeaderMap>> {
+        self.state.borrow_mut().trailers.take()
+    }
+
+    /// Drops what waits, and what comes from now on.
+    pub(crate) fn abandon(&self) {
+        self.is_abandoned.set(true);
+        let mut state = self.state.borrow_mut();
+        let (chunks, pause) = (std::mem::take(&mut state.chunks), state.pause.take());
+        state.waiting = 0;
+        drop(state);
+        drop((chunks, pause));
+        drop(self.reader.take());
+    }
+}

@@ -1,0 +1,98 @@
+//! Values that are responses.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use super::service::Response;
+use crate::body::error::BodyError;
+use crate::body::outgoing::Body;
+use waterwheel_executor::Error;
+
+/// A value that becomes a response: a text, bytes, a status, a status with either, a [`Response`] itself, or a `Result`
+/// of two of them.
+///
+/// ```
+/// use http::StatusCode;
+/// use waterwheel_http::IntoResponse;
+///
+/// assert_eq!("hello".into_response().status(), 200);
+/// assert_eq!((StatusCode::CREATED, "made").into_response().status(), 201);
+/// assert_eq!(Err::<&str, _>(StatusCode::NOT_FOUND).into_response().status(), 404);
+/// ```
+pub trait IntoResponse {
+    /// Returns the response.
+    fn into_response(self) -> Response;
+}
+
+impl IntoResponse for Response {
+    fn into_response(self) -> Response {
+        self
+    }
+}
+
+impl IntoResponse for Body {
+    fn into_response(self) -> Response {
+        Response::new(self)
+    }
+}
+
+macro_rules! bodies {
+    ($($ty:ty),*) => {
+        $(impl IntoResponse for $ty {
+            fn into_response(self) -> Response {
+                Response::new(Body::from(self))
+            }
+        })*
+    };
+}
+
+bodies!((), &'static str, String, Bytes, Vec<u8>);
+
+/// The status with its name as text.
+impl IntoResponse for StatusCode {
+    fn into_response(self) -> Response {
+        let body = match self.canonical_reason() {
+            Some(reason) => Body::from(reason),
+            None => Body::empty(),
+        };
+        (self, body).into_response()
+    }
+}
+
+impl<T: IntoResponse> IntoResponse for (StatusCode, T) {
+    fn into_response(self) -> Response {
+        let mut response = self.1.into_response();
+        *response.status_mut() = self.0;
+        response
+    }
+}
+
+impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
+    fn into_response(self) -> Response {
+        match self {
+            Ok(value) => value.into_response(),
+            Err(error) => error.into_response(),
+        }
+    }
+}
+
+/// An error that no one has turned into an answer: reported to the log, and answered with 500 without its text, which may
+/// say more than a stranger should know.
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        tracing::error!(target: "waterwheel", "a service failed, the client gets status 500: {self}");
+        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+    }
+}
+
+/// The body of the request was not received: the status that says why.
+impl IntoResponse for BodyError {
+    fn into_response(self) -> Response {
+        let status = match self {
+            Self::Refused(error) => error.status(),
+            Self::LongerThan { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::TooSlow { .. } | Self::Aborted => StatusCode::REQUEST_TIMEOUT,
+        };
+        (status, Body::from(self.to_string())).into_response()
+    }
+}
