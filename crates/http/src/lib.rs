@@ -14,10 +14,10 @@ pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
-    AcceptEncoding, Compression, CompressionBuilder, ContentCoding, ContentDecodeError,
-    ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus,
-    ENCODE_STEP, EncoderOptions, MAX_ACCEPT_ENCODING, NegotiatedCoding, RequestFacts,
-    UnsupportedCoding,
+    AcceptEncoding, Compression, CompressionBuilder, CompressionFacts, ContentCoding,
+    ContentDecodeError, ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP,
+    DecodeLimits, DecodeStatus, DecodedBody, DecodedBodyError, ENCODE_STEP, EncoderOptions,
+    MAX_ACCEPT_ENCODING, NegotiatedCoding, UnsupportedCoding, decompress,
 };
 
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};

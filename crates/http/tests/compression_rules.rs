@@ -3,7 +3,7 @@
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, VARY};
 use http::{HeaderValue, Method, StatusCode, response};
 use waterwheel_http::{
-    Compression, ContentCoding, ContentEncodeError, EncoderOptions, RequestFacts,
+    Compression, CompressionFacts, ContentCoding, ContentEncodeError, EncoderOptions,
 };
 
 const LARGE: Option<u64> = Some(10_000);
@@ -11,13 +11,13 @@ const LARGE: Option<u64> = Some(10_000);
 /// Header fields by name and value.
 type Fields = &'static [(&'static str, &'static str)];
 
-fn request(method: Method, accept: &'static str) -> RequestFacts {
+fn request(method: Method, accept: &'static str) -> CompressionFacts {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(accept));
-    RequestFacts::of(&method, &headers)
+    CompressionFacts::of(&method, &headers)
 }
 
-fn get() -> RequestFacts {
+fn get() -> CompressionFacts {
     request(Method::GET, "gzip")
 }
 

@@ -40,11 +40,11 @@ pub const DECODE_STEP: usize = 16 * 1024;
 ///
 /// # Memory
 /// Gzip and deflate: 43 KiB. Brotli: a ring buffer that grows with the decoded bytes up to the window, at most 16 MiB and
-/// for a moment 1.5 times that, and up to 0.6 MiB of tables. Zstd: 95 KiB, and once a frame has begun its window (or its
-/// content, if that is declared and smaller) plus up to 384 KiB of blocks: at most 8.5 MiB, by malloc, of which the
-/// kernel gives what is written. A peer can ask for all of that with a few bytes, so lower
-/// [`DecodeLimits::window_log`] where many peers are served; 20 reads what servers and browsers usually send. Two layers
-/// cost the sum, and 16 KiB in between.
+/// for a moment 1.5 times that, and 40 KiB of tables, which a stream that uses all trees of the format can grow to about
+/// 3 MiB. Zstd: 95 KiB, and once a frame has begun its window (or its content, if that is declared and smaller) plus
+/// 384 KiB: at most 8.5 MiB, by malloc, of which the kernel gives what is written. A peer can ask for all of that with a
+/// few bytes, so lower [`DecodeLimits::window_log`] where many peers are served: 22 reads what servers and browsers usually
+/// send. Two layers cost the sum, and 16 KiB in between.
 pub struct ContentDecoder {
     /// In the order of decoding: the coding that was applied last comes first. Empty for `identity`.
     layers: Vec<CodingLayer>,

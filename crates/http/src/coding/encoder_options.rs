@@ -4,6 +4,29 @@ use super::content_coding::ContentCoding;
 
 /// Levels and windows of the encoders.
 ///
+/// The figures are of one core of a shared AMD EPYC, in a release build, for 8 MB of JSON records and 3 MB of source code;
+/// they move by a quarter between runs. A step takes in 16 KiB ([`ENCODE_STEP`](super::ENCODE_STEP)); brotli and zstd
+/// collect blocks, so that now and then one step does the work of several.
+///
+/// | coding and level | CPU per MB | size left, JSON and code | longest step |
+/// |---|---|---|---|
+/// | gzip 1 | 4 ms | 27 %, 36 % | 0.3 ms |
+/// | **gzip 4** | 8 to 10 ms | 19 %, 25 % | 0.4 ms |
+/// | gzip 6 | 20 to 23 ms | 16 %, 24 % | 0.6 to 1.1 ms |
+/// | gzip 9 | 27 to 36 ms | 16 %, 24 % | 0.9 ms |
+/// | brotli 2 | 6 to 7 ms | 25 %, 29 % | 0.3 ms |
+/// | **brotli 4** | 8 to 10 ms | 21 %, 25 % | 1.9 ms |
+/// | brotli 6 | 15 to 19 ms | 23 %, 29 % | 2.8 ms |
+/// | brotli 9 | 40 to 44 ms | 15 %, 21 % | 10 ms |
+/// | zstd 1 | 2 ms | 20 %, 28 % | 0.3 ms |
+/// | **zstd 3** | 2 to 3 ms | 19 %, 25 % | 0.5 ms |
+/// | zstd 6 | 7 to 9 ms | 17 %, 23 % | 1.3 ms |
+/// | zstd 9 | 11 to 13 ms | 16 %, 22 % | 2.6 ms |
+/// | zstd 12 | 22 to 29 ms | 15 %, 22 % | 14 ms |
+///
+/// The defaults are bold. Gzip 6, the usual default, takes twice the time of gzip 4 for some percent. The levels 5 to 8 of
+/// this brotli library compress worse than 4 with these windows.
+///
 /// ```
 /// use waterwheel_http::EncoderOptions;
 ///
@@ -12,7 +35,7 @@ use super::content_coding::ContentCoding;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderOptions {
-    /// The level of gzip, 1 to 9. Default: 6.
+    /// The level of gzip, 1 to 9. Default: 4.
     pub gzip_level: u32,
     /// The quality of brotli, 0 to 9: 10 and 11 take seconds per megabyte, which no loop can spare. Default: 4.
     pub brotli_quality: u32,
@@ -55,7 +78,7 @@ impl EncoderOptions {
 
 impl Default for EncoderOptions {
     fn default() -> Self {
-        Self { gzip_level: 6, brotli_quality: 4, zstd_level: 3, window_log: 18 }
+        Self { gzip_level: 4, brotli_quality: 4, zstd_level: 3, window_log: 18 }
     }
 }
 

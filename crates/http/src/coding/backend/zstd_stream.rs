@@ -115,3 +115,47 @@ impl DecoderBackend for ZstdDecoder {
         self.complete
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KIB: usize = 1024;
+
+    /// Text without much repetition.
+    fn text(len: usize) -> Vec<u8> {
+        let numbers = (0..len as u32 / 4).map(|at| at.wrapping_mul(2_654_435_761));
+        numbers.flat_map(|number| number.to_le_bytes().map(|byte| byte & 0x3f)).collect()
+    }
+
+    fn encode(window_log: u8, text: &[u8]) -> (BytesMut, usize) {
+        let mut encoder = Box::new(ZstdEncoder::new(3, window_log).unwrap());
+        let mut out = BytesMut::new();
+        encoder.encode(text, &mut out).unwrap();
+        encoder.flush(&mut out).unwrap();
+        let held = encoder.context.sizeof();
+        encoder.finish(&mut out).unwrap();
+        (out, held)
+    }
+
+    /// libzstd allocates by malloc, so it is asked.
+    #[test]
+    fn h09_the_memory_of_zstd_is_as_documented() {
+        let text = text(KIB * KIB);
+        for (window_log, encoder_most, decoder_most) in
+            [(10, 800, 100), (18, 1800, 740), (20, 2600, 1510), (23, 9800, 8700)]
+        {
+            let (encoded, held) = encode(window_log, &text);
+            assert!(held <= encoder_most * KIB, "encoder, window 2^{window_log}: {held} bytes");
+            let mut decoder = ZstdDecoder::new(window_log).unwrap();
+            assert!(decoder.context.sizeof() <= 95 * KIB, "before a frame");
+            let (mut input, mut scratch) = (&encoded[..], [0; SCRATCH]);
+            while !decoder.is_complete() {
+                let step = decoder.decode(input, &mut scratch).unwrap();
+                input = &input[step.consumed..];
+            }
+            let held = decoder.context.sizeof();
+            assert!(held <= decoder_most * KIB, "decoder, window 2^{window_log}: {held} bytes");
+        }
+    }
+}
