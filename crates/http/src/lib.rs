@@ -2,6 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod body;
+#[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
+mod coding;
+mod events;
 mod files;
 mod protocol;
 mod server;
@@ -11,6 +14,20 @@ pub use crate::body::error::BodyError;
 pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
+#[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
+pub use crate::coding::{
+    AcceptEncoding, Compression, CompressionBuilder, CompressionFacts, ContentCoding,
+    ContentDecodeError, ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP,
+    DecodeLimits, DecodeStatus, DecodedBody, DecodedBodyError, ENCODE_STEP, EncoderOptions,
+    MAX_ACCEPT_ENCODING, NegotiatedCoding, UnsupportedCoding, decompress,
+};
+pub use crate::events::decoder::{EventDecoder, EventStreamError, ReceivedEvent};
+pub use crate::events::event::{EncodedEvent, InvalidEvent, ServerEvent};
+pub use crate::events::queue::{EventSendError, SlowReader};
+pub use crate::events::sender::{
+    EventQueueBuilder, EventReaderTooSlow, EventSender, QueuedEvents, ZeroEventCapacity,
+};
+pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
 pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
 pub use crate::protocol::error::{Malformation, MessageError};
