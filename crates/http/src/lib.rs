@@ -47,3 +47,7 @@ pub use crate::service::query::query_pairs;
 pub use crate::service::route_pattern::InvalidRoute;
 pub use crate::service::router::{Router, RouterBuilder};
 pub use crate::service::service::{Request, Response, Service};
+#[cfg(feature = "tower")]
+pub use crate::service::tower::TowerService;
+#[cfg(feature = "tower")]
+pub use crate::service::tower::send_body::SendBody;

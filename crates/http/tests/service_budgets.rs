@@ -1,12 +1,14 @@
-//! Allocation budgets of services: what a router adds to the services behind it.
+//! Allocation budgets: what a router, and the adaptor for tower services, add to a service (H07).
 
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::Uri;
-use waterwheel_http::{Incoming, Request, RoutedRequest, Router, Service};
+use http_body::{Frame, SizeHint};
+use waterwheel_http::{Incoming, Request, RoutedRequest, Router, SendBody, Service, TowerService};
 
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
@@ -89,4 +91,60 @@ fn h07_concurrent_calls_reuse_the_memory_of_their_futures() {
     let (first, ()) = allocations_in(round);
     assert!(first > 0, "futures are counted");
     assert_eq!(allocations_in(|| (0..ROUNDS).for_each(|_| round())).0, 0);
+}
+
+/// A body of one chunk, of known length or not.
+struct OneChunk(Option<Bytes>, bool);
+
+impl http_body::Body for OneChunk {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.take().map(|bytes| Ok(Frame::data(bytes))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Some(bytes) if self.1 => SizeHint::with_exact(bytes.len() as u64),
+            _ => SizeHint::default(),
+        }
+    }
+}
+
+/// A tower service that allocates nothing; true if the lengths of its bodies are known.
+#[derive(Clone)]
+struct Hello(bool);
+
+impl tower_service::Service<http::Request<SendBody>> for Hello {
+    type Response = http::Response<OneChunk>;
+    type Error = Infallible;
+    type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: http::Request<SendBody>) -> Self::Future {
+        let body = OneChunk(Some(Bytes::from_static(b"hello")), self.0);
+        std::future::ready(Ok(http::Response::new(body)))
+    }
+}
+
+#[test]
+fn h07_a_tower_service_costs_what_its_documentation_says() {
+    for (is_known, request, expected) in [(true, "", 1), (false, "", 2), (true, "body", 2)] {
+        let service = TowerService::new(Hello(is_known));
+        let request = Request::new(Incoming::from(Bytes::from_static(request.as_bytes())));
+        let (count, response) = allocations_in(|| ready(service.call(request)));
+        assert_eq!(response.status(), 200);
+        assert_eq!(count, expected, "length known: {is_known}");
+    }
 }

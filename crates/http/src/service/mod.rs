@@ -12,3 +12,5 @@ mod route_tree;
 pub(crate) mod router;
 #[allow(clippy::module_inception, reason = "the trait has the name of its folder")]
 pub(crate) mod service;
+#[cfg(feature = "tower")]
+pub(crate) mod tower;

@@ -38,8 +38,8 @@ use super::service::{Request, Response, Service};
 /// `a`, and `/a/` is not `/a`. A router that saw other paths than the proxy in front of it would be a way around the
 /// rules of that proxy. Parameters alone are decoded, when they are read ([`PathParams`]).
 ///
-/// A request allocates for its route only if the pattern has parameters, or if the route has more calls under way than
-/// ever before.
+/// A request allocates for its route only if the pattern has parameters (three times, for the extensions of the request),
+/// or if the route has no memory left of finished calls, of which it keeps up to 64.
 ///
 /// ```
 /// use waterwheel_http::{InvalidRoute, Request, RoutedRequest, Router};
