@@ -33,7 +33,8 @@ pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
 pub use crate::protocol::limits::MessageLimits;
-pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
+pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent};
+pub use crate::protocol::request_head::RequestHead;
 pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
 pub use crate::server::{
     HttpMetrics, HttpServer, HttpServerBuilder, InvalidHttpOption, LATENCY_BUCKETS, serve,
@@ -42,11 +43,12 @@ pub use crate::server::{
 pub use crate::service::into_response::IntoResponse;
 #[cfg(feature = "json")]
 pub use crate::service::json::{Json, JsonError, request_json};
-pub use crate::service::path_params::{PathParams, RoutedRequest};
+pub use crate::service::path_params::PathParams;
 pub use crate::service::query::query_pairs;
+pub use crate::service::request::Request;
 pub use crate::service::route_pattern::InvalidRoute;
 pub use crate::service::router::{Router, RouterBuilder};
-pub use crate::service::service::{Request, Response, Service};
+pub use crate::service::service::{Response, Service};
 #[cfg(feature = "tower")]
 pub use crate::service::tower::TowerService;
 #[cfg(feature = "tower")]

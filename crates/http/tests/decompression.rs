@@ -24,7 +24,7 @@ fn request(coding: &str, body: impl Into<Bytes>) -> Request {
         "" => request,
         coding => request.header(CONTENT_ENCODING, coding),
     };
-    request.body(Incoming::from(body)).unwrap()
+    request.body(Incoming::from(body)).unwrap().into()
 }
 
 /// Runs a future that only waits for further turns of a loop. Returns how many it took, and its output.

@@ -5,9 +5,7 @@ use std::task::{Context, Poll, Waker};
 
 use http::header::{ALLOW, HeaderValue};
 use http::{Method, StatusCode, Uri};
-use waterwheel_http::{
-    Incoming, InvalidRoute, PathParams, Request, Response, RoutedRequest, Router, Service,
-};
+use waterwheel_http::{Incoming, InvalidRoute, PathParams, Request, Response, Router, Service};
 
 /// Answers with its name and the parameters in a header.
 fn named(name: &'static str) -> impl Service {

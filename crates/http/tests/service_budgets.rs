@@ -8,7 +8,7 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::Uri;
 use http_body::{Frame, SizeHint};
-use waterwheel_http::{Incoming, Request, RoutedRequest, Router, SendBody, Service, TowerService};
+use waterwheel_http::{Incoming, Request, Router, SendBody, Service, TowerService};
 
 #[path = "../../../support/counting_allocator.rs"]
 mod counting_allocator;
@@ -48,9 +48,9 @@ fn allocations(router: &Router, path: &'static [u8]) -> u64 {
         .collect();
     let mut requests = requests.into_iter();
     let mut answers = Vec::with_capacity(ROUNDS + 1);
-    answers.push(ready(router.call(requests.next().unwrap())));
+    answers.push(ready(router.call(requests.next().unwrap().into())));
     let (count, ()) = allocations_in(|| {
-        answers.extend(requests.map(|request| ready(router.call(request))));
+        answers.extend(requests.map(|request| ready(router.call(request.into()))));
     });
     assert!(answers.iter().all(|answer| answer.status() == 200));
     count

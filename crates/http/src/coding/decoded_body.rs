@@ -19,7 +19,8 @@ use crate::body::incoming::Incoming;
 use crate::body::outgoing::Body;
 use crate::body::source::{BodyChunk, BodySource};
 use crate::service::into_response::IntoResponse;
-use crate::service::service::{Request, Response};
+use crate::service::request::Request;
+use crate::service::service::Response;
 
 /// Prepares a request's body to be decoded as its Content-Encoding says, and removes the fields that are no longer true:
 /// Content-Encoding and Content-Length. A body without a coding passes as it is, and only its size is limited.

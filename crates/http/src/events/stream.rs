@@ -17,6 +17,7 @@ use super::sender::{EventSender, QueuedEvents};
 use crate::body::outgoing::Body;
 use crate::body::source::{BodyChunk, BodySource};
 use crate::service::into_response::IntoResponse;
+use crate::service::request::Request;
 use crate::service::service::Response;
 
 /// The bytes of several events that are sent as one chunk, at most: where events come faster than they are sent, they are
@@ -233,7 +234,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Returns the id of the last event that a client has seen, which it names when it connects again (`Last-Event-ID`). `None`
 /// if there is none, or it is not an id: empty, repeated or not UTF-8.
 #[must_use]
-pub fn last_event_id<B>(request: &http::Request<B>) -> Option<&str> {
+pub fn last_event_id(request: &Request) -> Option<&str> {
     let mut values = request.headers().get_all(LAST_EVENT_ID).iter();
     let id = std::str::from_utf8(values.next()?.as_bytes()).ok()?;
     (values.next().is_none() && !id.is_empty()).then_some(id)

@@ -10,7 +10,7 @@ pub(crate) fn is_host_and_port(bytes: &[u8]) -> bool {
             (is_ip_literal(&rest[..end]), &rest[end + 1..])
         }
         None => {
-            let end = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
+            let end = bytes.iter().position(|byte| *byte == b':').unwrap_or(bytes.len());
             (is_reg_name(&bytes[..end]), &bytes[end..])
         }
     };
@@ -47,7 +47,14 @@ fn is_ip_literal(bytes: &[u8]) -> bool {
 }
 
 /// True for a registered name, which IPv4 addresses are too by the grammar.
-fn is_reg_name(mut bytes: &[u8]) -> bool {
+#[inline]
+fn is_reg_name(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| REG_NAME[usize::from(*byte)]) || is_escaped_reg_name(bytes)
+}
+
+/// True for a registered name with escaped bytes.
+#[cold]
+fn is_escaped_reg_name(mut bytes: &[u8]) -> bool {
     loop {
         match bytes {
             [] => return true,
@@ -59,6 +66,16 @@ fn is_reg_name(mut bytes: &[u8]) -> bool {
         }
     }
 }
+
+static REG_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_reg_name_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
 
 /// True for unreserved characters and sub-delimiters.
 const fn is_reg_name_byte(byte: u8) -> bool {

@@ -46,9 +46,6 @@ pub(super) fn write_answer(
     let mut fields = shared.fields.borrow_mut();
     let fields = ResponseFields { headers: &parts.headers, content_type, server: fields.at(now) };
     encode_response(parts.status, &fields, plan.framing, plan.connection, out.small_parts());
-    if parts.headers.capacity() > 0 {
-        shared.keep_headers(parts.headers);
-    }
     match (body.into_repr(), plan.sends_body) {
         (BodyRepr::Upgrade(initialiser), _) => AnswerRest::Upgrade(initialiser),
         (BodyRepr::Empty, _) | (_, false) => AnswerRest::Nothing,

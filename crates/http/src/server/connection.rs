@@ -27,9 +27,11 @@ use crate::body::pipe::BodyPipe;
 use crate::protocol::encoder::put_continue;
 use crate::protocol::error::{Malformation, MessageError};
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::{RequestEvent, RequestHead};
+use crate::protocol::request_decoder::RequestEvent;
+use crate::protocol::request_head::RequestHead;
 use crate::service::into_response::IntoResponse;
-use crate::service::service::{Request, Response};
+use crate::service::request::Request;
+use crate::service::service::Response;
 
 /// A connection, without the type of its service's futures, which cannot be named.
 ///
@@ -118,7 +120,7 @@ where
             if !state.decoder.is_in_body() && !self.may_begin(state, out.ctx()) {
                 break;
             }
-            match state.decoder.decode_with(buf, || self.shared().take_headers()) {
+            match state.decoder.decode(buf) {
                 Ok(Some(RequestEvent::Head(head))) => self.on_head(state, head, out),
                 Ok(Some(RequestEvent::Data(bytes))) => self.on_body(state, bytes, out),
                 Ok(Some(RequestEvent::End(trailers))) => {
@@ -142,21 +144,21 @@ where
     fn on_head(&self, state: &mut ConnectionState<F>, head: RequestHead, out: &mut Output<'_>) {
         self.shared().counters.count_request();
         state.deadlines.clear_wait();
-        let length = match head.framing {
+        let length = match head.framing() {
             BodyFraming::Length(length) => Some(length),
             _ => None,
         };
         let has_body = state.decoder.is_in_body();
-        let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue)));
+        let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue())));
         let is_logged = self.shared().options.access_log
             && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO);
         let now = out.ctx().now();
         let facts = RequestFacts::of(&head, pipe.clone(), now, is_logged);
         state.is_last = facts.closes;
         // What follows may be another protocol.
-        state.awaits_upgrade = head.wants_upgrade || facts.is_connect;
+        state.awaits_upgrade = head.wants_upgrade() || facts.is_connect;
         let incoming = Incoming::new(pipe.clone(), state.channel.clone());
-        let request = request_of(head, incoming);
+        let request = Request::of(head, incoming);
         if has_body {
             state.receiving = pipe;
             let step = ExchangeStep::Read(Box::new(request));
@@ -644,17 +646,6 @@ where
         self.state.set(state);
         is_over
     }
-}
-
-/// Makes a request of its head and its body.
-#[inline]
-fn request_of(head: RequestHead, incoming: Incoming) -> Request {
-    let mut request = Request::new(incoming);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = head.uri;
-    *request.version_mut() = head.version;
-    *request.headers_mut() = head.headers;
-    request
 }
 
 /// Returns the answer to a message that is refused: its status, and a line that says why.

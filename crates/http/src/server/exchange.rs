@@ -10,8 +10,9 @@ use waterwheel_executor::Nanos;
 use super::body_writer::BodyWriter;
 use super::service_call::ServiceCall;
 use crate::body::pipe::BodyPipe;
-use crate::protocol::request_decoder::RequestHead;
-use crate::service::service::{Request, Response};
+use crate::protocol::request_head::RequestHead;
+use crate::service::request::Request;
+use crate::service::service::Response;
 
 /// A request in the air.
 pub(super) struct Exchange<F> {
@@ -64,15 +65,15 @@ impl RequestFacts {
         is_logged: bool,
     ) -> Self {
         let logged = || LoggedRequest {
-            method: head.method.clone(),
-            uri: head.uri.clone(),
-            version: head.version,
+            method: head.method().clone(),
+            uri: head.uri().clone(),
+            version: head.version(),
         };
         Self {
-            is_head: head.method == Method::HEAD,
-            is_connect: head.method == Method::CONNECT,
-            is_http10: head.version == Version::HTTP_10,
-            closes: !head.keeps_alive,
+            is_head: *head.method() == Method::HEAD,
+            is_connect: *head.method() == Method::CONNECT,
+            is_http10: head.version() == Version::HTTP_10,
+            closes: !head.keeps_alive(),
             pipe,
             began,
             logged: is_logged.then(|| Box::new(logged())),

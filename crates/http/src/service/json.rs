@@ -8,7 +8,8 @@ use serde_json::error::Category;
 use waterwheel_executor::Error;
 
 use super::into_response::IntoResponse;
-use super::service::{Request, Response};
+use super::request::Request;
+use super::service::Response;
 use crate::body::error::BodyError;
 use crate::body::outgoing::Body;
 
@@ -86,7 +87,7 @@ pub async fn request_json<T: DeserializeOwned>(
     })
 }
 
-fn has_json_type<B>(request: &http::Request<B>) -> bool {
+fn has_json_type(request: &Request) -> bool {
     let mut values = request.headers().get_all(CONTENT_TYPE).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
     let Ok(value) = value.to_str() else { return false };

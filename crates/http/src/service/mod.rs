@@ -6,6 +6,7 @@ pub(crate) mod json;
 pub(crate) mod path_params;
 mod percent;
 pub(crate) mod query;
+pub(crate) mod request;
 mod route_calls;
 pub(crate) mod route_pattern;
 mod route_tree;

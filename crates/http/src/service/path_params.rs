@@ -7,6 +7,7 @@ use std::sync::Arc;
 use http::uri::PathAndQuery;
 
 use super::percent::decode_path;
+use super::request::Request;
 use super::route_pattern::PathParameter;
 
 /// The values of the parameters of the route that was found, in the extensions of the request. Values are decoded when
@@ -68,24 +69,20 @@ impl fmt::Debug for PathParams {
     }
 }
 
-/// A request that a [`Router`](crate::Router) has passed to a route.
-///
-/// ```
-/// use waterwheel_http::{Request, RoutedRequest};
-///
-/// async fn show(request: Request) -> String {
-///     let id = request.path_param("id").unwrap_or_default();
-///     format!("user {id}")
-/// }
-/// # drop(show);
-/// ```
-pub trait RoutedRequest {
-    /// Returns the value of a parameter of the route; `None` if the route has no such parameter.
-    fn path_param(&self, name: &str) -> Option<Cow<'_, str>>;
-}
-
-impl<B> RoutedRequest for http::Request<B> {
-    fn path_param(&self, name: &str) -> Option<Cow<'_, str>> {
+impl Request {
+    /// Returns the value of a parameter of the route, decoded; `None` if the route has no such parameter.
+    ///
+    /// ```
+    /// use waterwheel_http::Request;
+    ///
+    /// async fn show(request: Request) -> String {
+    ///     let id = request.path_param("id").unwrap_or_default();
+    ///     format!("user {id}")
+    /// }
+    /// # drop(show);
+    /// ```
+    #[must_use]
+    pub fn path_param(&self, name: &str) -> Option<Cow<'_, str>> {
         self.extensions().get::<PathParams>()?.get(name)
     }
 }

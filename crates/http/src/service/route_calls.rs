@@ -12,7 +12,8 @@ use std::task::{Context, Poll};
 
 use waterwheel_channel::{Slab, Token};
 
-use super::service::{Request, Response, Service};
+use super::request::Request;
+use super::service::{Response, Service};
 
 /// The number of finished calls whose memory a route keeps. More calls than these at the same time allocate.
 pub(super) const MAX_IDLE_CALLS: usize = 64;
@@ -178,7 +179,7 @@ mod tests {
             "well"
         });
         let request = |path: &'static str| {
-            http::Request::builder().uri(path).body(Incoming::empty()).unwrap()
+            http::Request::builder().uri(path).body(Incoming::empty()).unwrap().into()
         };
         let panicked = catch_unwind(AssertUnwindSafe(|| {
             let _ = poll(pin!(service.call(request("/panic"))));

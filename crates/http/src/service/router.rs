@@ -9,12 +9,13 @@ use http::{Method, StatusCode, Uri};
 
 use super::into_response::IntoResponse;
 use super::path_params::PathParams;
+use super::request::Request;
 use super::route_calls::ErasedService;
 use super::route_pattern::{
     InvalidRoute, PathParameter, RoutePattern, check_method, join_patterns,
 };
 use super::route_tree::RouteTree;
-use super::service::{Request, Response, Service};
+use super::service::{Response, Service};
 
 /// A service that passes requests to other services, by path and method.
 ///
@@ -42,7 +43,7 @@ use super::service::{Request, Response, Service};
 /// or if the route has no memory left of finished calls, of which it keeps up to 64.
 ///
 /// ```
-/// use waterwheel_http::{InvalidRoute, Request, RoutedRequest, Router};
+/// use waterwheel_http::{InvalidRoute, Request, Router};
 ///
 /// async fn show(request: Request) -> String {
 ///     format!("user {}", request.path_param("id").unwrap_or_default())

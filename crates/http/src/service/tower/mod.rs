@@ -17,8 +17,9 @@ use waterwheel_executor::Error;
 
 use self::send_body::{BodyPump, SendBody};
 use super::into_response::IntoResponse;
-use super::service::{Request, Response, Service};
 use crate::body::outgoing::Body;
+use crate::service::request::Request;
+use crate::service::service::{Response, Service};
 
 /// A tower service as a [`Service`]. The service is cloned for each request, and called once it is ready.
 ///

@@ -1,0 +1,100 @@
+//! Finding the end of a line, and what may not stand in it, in one pass: eight bytes at a time.
+
+/// True for the bytes that end a line or may not stand in it: control characters other than the tab, and DEL.
+const fn is_control(byte: u8) -> bool {
+    (byte < 0x20 && byte != b'\t') || byte == 0x7f
+}
+
+/// The same byte eight times.
+const fn repeat(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
+}
+
+/// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
+#[inline]
+pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    while let Some(Ok(word)) = bytes.get(at..at + 8).map(<[u8; 8]>::try_from) {
+        let word = u64::from_le_bytes(word);
+        let is_high = repeat(0x80);
+        // The highest bit of each byte below 0x20, and of each that is 0x7f. A byte above a match may be marked wrongly,
+        // never one below it.
+        let below_space = word.wrapping_sub(repeat(0x20)) & !word;
+        let not_delete = word ^ repeat(0x7f);
+        let delete = not_delete.wrapping_sub(repeat(0x01)) & !not_delete;
+        let found = (below_space | delete) & is_high;
+        if found == 0 {
+            at += 8;
+            continue;
+        }
+        at += (found.trailing_zeros() / 8) as usize;
+        if bytes[at] != b'\t' {
+            return at;
+        }
+        at += 1;
+    }
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
+}
+
+/// Returns the index of the first byte at or after `from` that is no token byte; the length if there is none.
+#[inline]
+pub(super) fn find_token_end(bytes: &[u8], from: usize) -> usize {
+    let rest = bytes.get(from..).unwrap_or_default();
+    from + rest.iter().position(|byte| !TOKEN[usize::from(*byte)]).unwrap_or(rest.len())
+}
+
+/// True for the bytes of a token (RFC 9110, section 5.6.2).
+static TOKEN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = super::fields::is_token_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn h03_controls_are_found_wherever_they_stand() {
+        for byte in 0..=255u8 {
+            for len in 0..20 {
+                for at in 0..=len {
+                    let mut bytes = vec![b'a'; len + 1];
+                    bytes[at] = byte;
+                    let expected = if is_control(byte) { at } else { len + 1 };
+                    assert_eq!(find_control(&bytes, 0), expected, "{byte:#x} at {at} of {len}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn h03_the_first_of_several_controls_is_found() {
+        let neighbours = [b'\t', b' ', 0x1f, 0x20, 0x21, 0x7e, 0x7f, 0x80, 0x9f, 0xff, b'\r', 0];
+        for a in neighbours {
+            for b in neighbours {
+                for c in neighbours {
+                    let bytes = [b'x', a, b, c, b'y', b'\n', b'z', b'z', a, b];
+                    let expected = bytes.iter().position(|byte| is_control(*byte)).unwrap();
+                    assert_eq!(find_control(&bytes, 0), expected, "{bytes:x?}");
+                    let expected =
+                        bytes[2..].iter().position(|byte| is_control(*byte)).unwrap() + 2;
+                    assert_eq!(find_control(&bytes, 2), expected, "{bytes:x?}");
+                }
+            }
+        }
+        assert_eq!((find_control(b"", 0), find_control(b"ab", 5)), (0, 5));
+    }
+
+    #[test]
+    fn h03_a_token_ends_at_the_first_other_byte() {
+        assert_eq!(find_token_end(b"Host: a", 0), 4);
+        assert_eq!(find_token_end(b"Host", 1), 4);
+        assert_eq!(find_token_end(b" ", 0), 0);
+    }
+}
