@@ -20,7 +20,7 @@ use crate::service::service::{Request, Response};
 /// A client: sends requests over connections that are kept and used again.
 ///
 /// A handle: cheap to clone, and usable on any loop. Requests are made in a future on a loop, and use connections of that
-/// loop; the futures and bodies are not `Send`. Dropping the last handle closes idle connections, and those in use when
+/// loop; the futures and bodies are not `Send`. The client keeps those loops alive. Dropping the last handle closes idle connections, and those in use when
 /// their responses are complete.
 ///
 /// - *Bodies* are streamed both ways. A response whose body nobody reads stops its socket. A response that is dropped is
@@ -143,7 +143,8 @@ impl Client {
     }
 
     /// Sends a request whose URI is a whole URL; with method CONNECT, a host with a port. Content-Length,
-    /// Transfer-Encoding and Host are made of the body and the URL; a Host that is given is kept. `Connection: close`
+    /// Transfer-Encoding and Host are made of the body and the URL; a Host that is given is kept. Expect is an option of
+    /// [`RequestBuilder`], and left out here. `Connection: close`
     /// is the last request of its connection, and a request with Upgrade asks for another protocol: see
     /// [`into_upgraded`](crate::into_upgraded).
     ///

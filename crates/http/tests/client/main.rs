@@ -3,5 +3,11 @@
 
 mod bodies;
 mod broken;
+mod draining;
 mod exchanges;
+mod proxies;
+mod redirects;
 mod support;
+mod tls;
+mod tls_server;
+mod upgrades;

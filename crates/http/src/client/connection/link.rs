@@ -1,10 +1,7 @@
 //! The state of a connection, shared by its handler and by the futures that use it on the same loop.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 
 use waterwheel_async::AsyncChannel;
 use waterwheel_channel::{Channel, Ctx, Cumulation, LocalCtx};
@@ -12,10 +9,10 @@ use waterwheel_executor::Error;
 use waterwheel_pool::Lease;
 
 use super::call::{CallFailure, CallOutcome, ClientCall, UnsentCall};
+use super::driver::DriverWaker;
 use super::exchange::{
     ClientExchange, ExchangeTimers, RequestProgress, ResponseProgress, SentRequest,
 };
-use super::request_sender::SendStep;
 use super::time_limits::ProgressTicker;
 use crate::body::error::BodyError;
 use crate::protocol::limits::MessageLimits;
@@ -31,7 +28,7 @@ pub(in crate::client) struct ConnectionLink {
     is_prepared: Cell<bool>,
     /// True if the bytes of this connection are encrypted: files are copied.
     is_encrypted: Cell<bool>,
-    driver: DriverWaker,
+    pub(super) driver: DriverWaker,
     pub(super) ticker: ProgressTicker,
     pub(super) state: RefCell<LinkState>,
 }
@@ -43,37 +40,6 @@ pub(super) struct LinkState {
     pub(super) exchange: Option<ClientExchange>,
     /// The last error of the pipeline: the cause of an end.
     last_error: Option<Error>,
-}
-
-/// The waker of the connection's driver.
-#[derive(Default)]
-struct DriverWaker {
-    is_spawned: Cell<bool>,
-    is_over: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
-}
-
-impl DriverWaker {
-    /// Returns the waker; one that does nothing before the first poll of the driver, which looks at everything.
-    fn get(&self) -> Waker {
-        self.waker.borrow().clone().unwrap_or_else(|| Waker::noop().clone())
-    }
-
-    fn set(&self, waker: &Waker) {
-        let is_same = self.waker.borrow().as_ref().is_some_and(|kept| kept.will_wake(waker));
-        if !is_same {
-            let before = self.waker.replace(Some(waker.clone()));
-            drop(before);
-        }
-    }
-
-    fn end(&self) {
-        self.is_over.set(true);
-        let waker = self.waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    }
 }
 
 impl ConnectionLink {
@@ -117,7 +83,7 @@ impl ConnectionLink {
     }
 
     /// Calls `f` with the context of the handler, or a little later; not if the connection is gone.
-    fn run(self: &Rc<Self>, f: impl FnOnce(&Rc<Self>, &Ctx<'_>) + 'static) -> bool {
+    pub(super) fn run(self: &Rc<Self>, f: impl FnOnce(&Rc<Self>, &Ctx<'_>) + 'static) -> bool {
         let link = self.clone();
         self.ctx.get().is_some_and(|ctx| ctx.run(move |ctx| f(&link, ctx)).is_ok())
     }
@@ -261,77 +227,6 @@ impl ConnectionLink {
         Some(stop_timers(exchange, ctx))
     }
 
-    // The driver.
-
-    fn spawn_driver(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        if !self.driver.is_spawned.replace(true) {
-            // The driver ends with the connection.
-            drop(ctx.event_loop().spawn_local(LinkDriver(self.clone())));
-        }
-    }
-
-    pub(super) fn driver_waker(&self) -> Waker {
-        self.driver.get()
-    }
-
-    /// Looks at everything that may have woken the driver.
-    fn on_woken(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        let state = self.state.borrow();
-        let Some(exchange) = &state.exchange else { return };
-        let pipe = exchange.pipe.clone();
-        drop(state);
-        if let Some(pipe) = pipe {
-            pipe.wake_on_abandon(&self.driver_waker());
-            if pipe.is_abandoned() {
-                self.on_body_dropped(ctx);
-            }
-        }
-        self.drive(ctx);
-        ctx.flush();
-    }
-
-    /// Sends as much of the request as there is room for.
-    pub(super) fn drive(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        let mut state = self.state.borrow_mut();
-        let Some(exchange) = &mut state.exchange else { return };
-        if exchange.request != RequestProgress::Sending {
-            return;
-        }
-        // Taken out while the source is polled, which is the caller's code.
-        let (sender, outcome) = (exchange.sender.take(), exchange.outcome.clone());
-        drop(state);
-        let Some(mut sender) = sender else { return self.finish_request(ctx) };
-        let step = sender.advance(ctx, &self.driver_waker());
-        let mut state = self.state.borrow_mut();
-        let exchange = state.exchange.as_mut().filter(|it| {
-            Rc::ptr_eq(&it.outcome, &outcome) && it.request == RequestProgress::Sending
-        });
-        match (step, exchange) {
-            (SendStep::Waiting, Some(exchange)) => exchange.sender = Some(sender),
-            (SendStep::Done, Some(_)) => {
-                drop((state, sender));
-                self.finish_request(ctx);
-            }
-            (SendStep::Failed(error), Some(_)) => {
-                drop((state, sender));
-                self.fail(ctx, CallFailure::Body(error), BodyError::Aborted);
-            }
-            // The exchange has ended meanwhile.
-            (_, None) => drop((state, sender)),
-        }
-    }
-
-    fn finish_request(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        let mut state = self.state.borrow_mut();
-        let Some(exchange) = &mut state.exchange else { return };
-        exchange.request = RequestProgress::Sent(ctx.now());
-        if exchange.response == ResponseProgress::Head {
-            exchange.timers.head = self.schedule_head(ctx, exchange.limits.head);
-        }
-        drop(state);
-        self.settle(ctx);
-    }
-
     // The end of an exchange.
 
     /// Ends the exchange if nothing of it is missing.
@@ -392,10 +287,6 @@ impl ConnectionLink {
         self.fail(ctx, CallFailure::Closed { cause, was_idle }, BodyError::Aborted);
     }
 
-    pub(super) fn end_driver(&self) {
-        self.driver.end();
-    }
-
     pub(super) fn keep_error(&self, error: Error) {
         let before = self.state.borrow_mut().last_error.replace(error);
         drop(before);
@@ -407,23 +298,4 @@ fn stop_timers(mut exchange: ClientExchange, ctx: &Ctx<'_>) -> ClientExchange {
         ctx.cancel(timer);
     }
     exchange
-}
-
-/// The driver of a connection: a future on its loop.
-struct LinkDriver(Rc<ConnectionLink>);
-
-impl Future for LinkDriver {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let link = &self.0;
-        if link.driver.is_over.get() {
-            return Poll::Ready(());
-        }
-        link.driver.set(cx.waker());
-        match link.run(|link, ctx| link.on_woken(ctx)) {
-            true => Poll::Pending,
-            false => Poll::Ready(()),
-        }
-    }
 }

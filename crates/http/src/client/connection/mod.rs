@@ -15,6 +15,7 @@
 //!    dropped bodies wake.
 
 pub(super) mod call;
+pub(super) mod driver;
 pub(super) mod exchange;
 pub(super) mod handler;
 pub(super) mod link;

@@ -1,4 +1,4 @@
-//! What a connection reads: the response, part by part.
+//! The response as it is read, part by part.
 
 use std::rc::Rc;
 

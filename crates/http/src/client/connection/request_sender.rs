@@ -24,7 +24,7 @@ pub(super) struct RequestSender {
     pub(super) is_blocked: bool,
 }
 
-/// What is left of a body.
+/// The part of a body that is not sent.
 pub(super) enum SentBody {
     Bytes(Bytes),
     /// A part of a file; if it is copied, the kernel cannot send it (TLS).
@@ -41,7 +41,7 @@ pub(super) struct SentSource {
     framing: SourceFraming,
     /// True if files are copied.
     is_copied: bool,
-    /// What is left of a part of a file that the source has returned.
+    /// The unsent rest of a part of a file that the source has returned.
     file: Option<FileRegion>,
 }
 

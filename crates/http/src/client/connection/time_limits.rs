@@ -142,7 +142,8 @@ impl ConnectionLink {
             drop(state);
             return self.ticker.is_running.set(false);
         };
-        let is_sending = exchange.sender.as_ref().is_some_and(|sender| sender.is_blocked);
+        let is_sending = exchange.sender.as_ref().is_some_and(|sender| sender.is_blocked)
+            || ctx.channel().pending_bytes() > 0;
         let is_receiving = exchange.response == ResponseProgress::Body
             && exchange.pipe.as_ref().is_some_and(|pipe| pipe.waits_for_peer());
         drop(state);
