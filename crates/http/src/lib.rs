@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod client;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 mod coding;
 mod events;
@@ -14,6 +15,12 @@ pub use crate::body::error::BodyError;
 pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
+pub use crate::client::client::Client;
+pub use crate::client::error::{ClientError, InvalidClient};
+pub use crate::client::options::ClientBuilder;
+pub use crate::client::proxy::Proxy;
+pub use crate::client::request_builder::RequestBuilder;
+pub use crate::client::upgrade::into_upgraded;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
     AcceptEncoding, Compression, CompressionBuilder, CompressionFacts, ContentCoding,

@@ -1,5 +1,7 @@
 //! Why a body that was being received has no end.
 
+use std::time::Duration;
+
 use crate::protocol::error::MessageError;
 
 /// The error of a body that is received.
@@ -16,6 +18,12 @@ pub enum BodyError {
     TooSlow {
         /// The least rate that is accepted, in bytes per second.
         rate: u64,
+    },
+    /// A client received no byte of the body for too long, or the time of the whole request is over.
+    #[error("the body did not come within {limit:?}")]
+    TimedOut {
+        /// The limit.
+        limit: Duration,
     },
     /// The body is longer than [`Incoming::collect`](crate::Incoming::collect) was told to accept.
     #[error("the body is longer than {limit} bytes")]

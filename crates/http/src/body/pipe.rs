@@ -22,7 +22,7 @@ pub(crate) struct BodyPipe {
     state: RefCell<PipeState>,
     /// Wakes the reader that waits for a chunk.
     reader: Cell<Option<Waker>>,
-    /// Wakes the connection, which answers `100 Continue` when the reader waits.
+    /// Wakes the connection, which answers `100 Continue` when the reader waits, or looks after a body that was dropped.
     connection: Cell<Option<Waker>>,
     /// The bytes of the body that have not been pushed, if the length is known.
     missing: Cell<Option<u64>>,
@@ -158,6 +158,18 @@ impl BodyPipe {
         }
     }
 
+    /// Sets the waker that is called when the body is dropped.
+    pub(crate) fn wake_on_abandon(&self, waker: &Waker) {
+        let before = self.connection.replace(Some(waker.clone()));
+        drop(before);
+    }
+
+    /// Reads the channel again, although the reader has not taken all: no more comes for this pipe.
+    pub(crate) fn end_pause(&self) {
+        let pause = self.state.borrow_mut().pause.take();
+        drop(pause);
+    }
+
     fn wake_reader(&self) {
         if let Some(waker) = self.reader.take() {
             waker.wake();
@@ -218,5 +230,8 @@ impl BodyPipe {
         drop(state);
         drop((chunks, pause));
         drop(self.reader.take());
+        if let Some(connection) = self.connection.take() {
+            connection.wake();
+        }
     }
 }

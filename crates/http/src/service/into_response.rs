@@ -93,7 +93,9 @@ impl IntoResponse for BodyError {
         let status = match self {
             Self::Refused(error) => error.status(),
             Self::LongerThan { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow { .. } | Self::Aborted => StatusCode::REQUEST_TIMEOUT,
+            Self::TooSlow { .. } | Self::TimedOut { .. } | Self::Aborted => {
+                StatusCode::REQUEST_TIMEOUT
+            }
         };
         (status, Body::from(self.to_string())).into_response()
     }
