@@ -138,6 +138,26 @@ fn h11_a_stale_connection_is_replaced_once_for_idempotent_requests() {
 }
 
 #[test]
+fn h11_a_request_that_meets_two_stale_connections_fails() {
+    let mut bench = Bench::new();
+    let (one, other) = (bench.get_text(URL), bench.get_text(URL));
+    let peers = [bench.accept(), bench.accept()];
+    for peer in &peers {
+        bench.send(peer, OK_HELLO);
+        peer.take_received();
+    }
+    assert!(one.take().is_ok() && other.take().is_ok());
+    let call = bench.get();
+    for _ in 0..2 {
+        let asked = peers.iter().find(|peer| !peer.take_received().is_empty());
+        bench.finish(asked.expect("one of the connections has the request"));
+    }
+    assert!(matches!(call.take().unwrap_err(), ClientError::Closed { .. }));
+    assert!(bench.next_connect().is_none());
+    bench.assert_nothing_left();
+}
+
+#[test]
 fn h11_a_request_is_not_repeated_after_a_byte_of_the_response_or_with_a_stream() {
     let mut bench = Bench::new();
     let stale = bench.open_connection();
@@ -266,9 +286,11 @@ fn h11_the_head_of_a_response_has_a_limit_of_time() {
 
 #[test]
 fn h11_a_server_that_reads_nothing_has_a_limit_of_time() {
-    for size in [1_000, 1_000_000] {
-        let mut bench =
-            Bench::with(|client| client.head_timeout(8 * SECOND).body_timeout(8 * SECOND));
+    let eight = Some(8 * SECOND);
+    for (size, head, body) in
+        [(1_000, eight, None), (1_000, None, eight), (1_000_000, eight, eight)]
+    {
+        let mut bench = Bench::with(|client| client.head_timeout(head).body_timeout(body));
         let call = bench.start(move |client| async move {
             client.request(Method::POST, URL).body(vec![0; size]).send().await
         });
@@ -319,14 +341,18 @@ fn h11_the_time_of_a_reader_is_not_that_of_the_server() {
     let mut bench = Bench::with(|client| client.body_timeout(8 * SECOND));
     let call = bench.get();
     let peer = bench.accept();
-    bench.send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n");
-    bench.send(&peer, vec![b'x'; 100_000]);
+    bench.send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 300000\r\n\r\n");
+    bench.send(&peer, vec![b'x'; 300_000]);
+    assert!(peer.unread() > 0);
     for _ in 0..100 {
         bench.advance(SECOND);
     }
     let response = call.take().unwrap();
     let text = bench.start(|_| read_text(response));
-    assert_eq!(text.take().unwrap().len(), 100_000);
+    for _ in 0..10 {
+        bench.run();
+    }
+    assert_eq!(text.take().unwrap().len(), 300_000);
     bench.assert_nothing_left();
 }
 
