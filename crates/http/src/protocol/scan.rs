@@ -13,28 +13,32 @@ const fn repeat(byte: u8) -> u64 {
 /// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
 #[inline]
 pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
+    let Some(rest) = bytes.get(from..) else { return from };
+    let mut words = rest.chunks_exact(8);
     let mut at = from;
-    while let Some(Ok(word)) = bytes.get(at..at + 8).map(<[u8; 8]>::try_from) {
-        let word = u64::from_le_bytes(word);
-        let is_high = repeat(0x80);
+    for word in &mut words {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(word);
+        let word = u64::from_le_bytes(eight);
         // The highest bit of each byte below 0x20, and of each that is 0x7f. A byte above a match may be marked wrongly,
         // never one below it.
         let below_space = word.wrapping_sub(repeat(0x20)) & !word;
         let not_delete = word ^ repeat(0x7f);
         let delete = not_delete.wrapping_sub(repeat(0x01)) & !not_delete;
-        let found = (below_space | delete) & is_high;
-        if found == 0 {
-            at += 8;
-            continue;
+        let found = (below_space | delete) & repeat(0x80);
+        if found != 0 {
+            let first = at + (found.trailing_zeros() / 8) as usize;
+            // Tabs are rare: what follows one is searched byte by byte up to the next control character.
+            return if bytes[first] == b'\t' { find_bytewise(bytes, first + 1) } else { first };
         }
-        at += (found.trailing_zeros() / 8) as usize;
-        if bytes[at] != b'\t' {
-            return at;
-        }
-        at += 1;
+        at += 8;
     }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
+    find_bytewise(bytes, at)
+}
+
+fn find_bytewise(bytes: &[u8], from: usize) -> usize {
+    let rest = &bytes[from..];
+    from + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
 }
 
 /// Returns the index of the first byte at or after `from` that is no token byte; the length if there is none.

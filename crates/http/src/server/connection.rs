@@ -208,7 +208,7 @@ where
                 state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
-                call.clear();
+                call.finish();
                 state.spare = Some(call);
                 let response = self.response_of(outcome, &mut facts);
                 if state.exchanges.is_empty() {

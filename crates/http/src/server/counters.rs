@@ -9,8 +9,10 @@ use http::StatusCode;
 /// The number of [`HttpMetrics::latency`] buckets.
 pub const LATENCY_BUCKETS: usize = 12;
 
-/// The upper bound of the first latency bucket; each next one is four times as long.
-const FIRST_BOUND: Duration = Duration::from_micros(64);
+/// The upper bound of the first latency bucket, 2¹⁶ ns: about 65 µs. Each next one is four times as long.
+const FIRST_BOUND: Duration = Duration::from_nanos(1 << FIRST_BOUND_BITS);
+
+const FIRST_BOUND_BITS: u32 = 16;
 
 /// The counters of a server on one loop. The loop's thread writes, by a load and a store; any thread reads, with Relaxed
 /// ordering: a count orders nothing.
@@ -79,9 +81,10 @@ impl LoopCounters {
 
 /// Returns the bucket of a duration: of the first bound that is not exceeded.
 fn latency_bucket(took: Duration) -> usize {
-    let units = took.as_nanos().div_ceil(FIRST_BOUND.as_nanos()).max(1);
-    // The logarithm to the base of four, rounded up.
-    let bits = u128::BITS - (units - 1).leading_zeros();
+    let nanos =
+        took.as_secs().saturating_mul(1_000_000_000).saturating_add(took.subsec_nanos().into());
+    // The logarithm to the base of four of the multiple of the first bound, both rounded up.
+    let bits = u64::BITS - (nanos.saturating_sub(1) >> FIRST_BOUND_BITS).leading_zeros();
     (bits.div_ceil(2) as usize).min(LATENCY_BUCKETS - 1)
 }
 

@@ -26,8 +26,14 @@ impl<F> ServiceCall<F> {
         self.future.set(Some(future));
     }
 
-    /// Drops the future. A panic of its destructor is reported.
-    pub(super) fn clear(&mut self) {
+    /// Drops a future that is ready. A panic of its destructor is reported.
+    #[inline]
+    pub(super) fn finish(&mut self) {
+        let _ = run_user_code(UserCode::Destructor, self.origin, || self.future.set(None));
+    }
+
+    /// Drops the future, if there is one. A panic of its destructor is reported.
+    fn clear(&mut self) {
         if self.future.is_some() {
             // The panic has been reported; there is nothing else to do.
             let _ = run_as(UserCode::Destructor, self.origin, || self.future.set(None));
