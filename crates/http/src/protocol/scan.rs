@@ -1,45 +1,43 @@
-//! Finding the end of a line, and what may not stand in it, in one pass: eight bytes at a time.
+//! Finding the end of a line, and what may not stand in it, in one pass over blocks of bytes.
 
 /// True for the bytes that end a line or may not stand in it: control characters other than the tab, and DEL.
 const fn is_control(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\t') || byte == 0x7f
 }
 
-/// The same byte eight times.
-const fn repeat(byte: u8) -> u64 {
-    u64::from_ne_bytes([byte; 8])
-}
-
 /// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
 #[inline]
 pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
-    let Some(rest) = bytes.get(from..) else { return from };
-    let mut words = rest.chunks_exact(8);
     let mut at = from;
-    for word in &mut words {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(word);
-        let word = u64::from_le_bytes(eight);
-        // The highest bit of each byte below 0x20, and of each that is 0x7f. A byte above a match may be marked wrongly,
-        // never one below it.
-        let below_space = word.wrapping_sub(repeat(0x20)) & !word;
-        let not_delete = word ^ repeat(0x7f);
-        let delete = not_delete.wrapping_sub(repeat(0x01)) & !not_delete;
-        let found = (below_space | delete) & repeat(0x80);
-        if found != 0 {
-            let first = at + (found.trailing_zeros() / 8) as usize;
-            // Tabs are rare: what follows one is searched byte by byte up to the next control character.
-            return if bytes[first] == b'\t' { find_bytewise(bytes, first + 1) } else { first };
+    // Blocks without any control character are passed over as a whole, then the one that has some is searched.
+    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
+        if has_control(block) {
+            break;
         }
-        at += 8;
+        at += BLOCK;
     }
-    find_bytewise(bytes, at)
+    let rest = bytes.get(at..).unwrap_or_default();
+    at + rest.iter().position(|byte| CONTROL[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
-fn find_bytewise(bytes: &[u8], from: usize) -> usize {
-    let rest = &bytes[from..];
-    from + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
+/// The size of a vector register, on most machines.
+const BLOCK: usize = 16;
+
+/// True if the block has a control character, or a tab. Compiled to vector instructions.
+#[inline]
+fn has_control(block: &[u8; BLOCK]) -> bool {
+    block.iter().fold(false, |found, byte| found | (*byte < 0x20) | (*byte == 0x7f))
 }
+
+static CONTROL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_control(byte as u8);
+        byte += 1;
+    }
+    table
+};
 
 /// Returns the index of the first byte at or after `from` that is no token byte; the length if there is none.
 #[inline]

@@ -1,5 +1,7 @@
 //! A response as bytes: its head, and its body if that is at hand.
 
+use std::mem;
+
 use http::{HeaderMap, StatusCode, header};
 use waterwheel_channel::Ctx;
 use waterwheel_executor::Error;
@@ -29,23 +31,21 @@ pub(super) enum AnswerRest {
 pub(super) fn write_answer(
     shared: &LoopShared,
     facts: &mut RequestFacts,
-    response: Response,
+    mut response: Response,
     out: &mut Output<'_>,
 ) -> AnswerRest {
-    let response = with_valid_status(response, facts);
-    let (mut parts, body) = response.into_parts();
-    if !parts.extensions.is_empty()
-        && let Some(error) = parts.extensions.remove::<Error>()
+    if let Some(what) = misfit(&response, facts) {
+        response = Error::new(InvalidAnswer { status: response.status(), what }).into_response();
+    }
+    if !response.extensions().is_empty()
+        && let Some(error) = response.extensions_mut().remove::<Error>()
     {
         out.ctx().fire_error(error);
     }
-    facts.status = parts.status;
-    let content_type = body.content_type();
-    let plan = plan_answer(parts.status, &parts.headers, &body, facts);
-    let now = out.ctx().now();
-    let mut fields = shared.fields.borrow_mut();
-    let fields = ResponseFields { headers: &parts.headers, content_type, server: fields.at(now) };
-    encode_response(parts.status, &fields, plan.framing, plan.connection, out.small_parts());
+    let body = mem::take(response.body_mut());
+    facts.status = response.status();
+    let plan = plan_answer(response.status(), response.headers(), &body, facts);
+    encode_head(shared, &response, body.content_type(), &plan, out);
     match (body.into_repr(), plan.sends_body) {
         (BodyRepr::Upgrade(initialiser), _) => AnswerRest::Upgrade(initialiser),
         (BodyRepr::Empty, _) | (_, false) => AnswerRest::Nothing,
@@ -68,6 +68,23 @@ pub(super) fn write_answer(
             AnswerRest::Body(BodyWriter::new(source, plan.framing, is_next_to_transport(out.ctx())))
         }
     }
+}
+
+/// Encodes the head of a response, with the fields that the server adds.
+#[inline]
+fn encode_head(
+    shared: &LoopShared,
+    response: &Response,
+    content_type: Option<&'static str>,
+    plan: &AnswerPlan,
+    out: &mut Output<'_>,
+) {
+    let now = out.ctx().now();
+    // Nothing of the user's runs while the fields are borrowed.
+    let mut standing = shared.fields.borrow_mut();
+    let server = standing.at(now);
+    let fields = ResponseFields { headers: response.headers(), content_type, server };
+    encode_response(response.status(), &fields, plan.framing, plan.connection, out.small_parts());
 }
 
 /// True if no handler stands between HTTP and the transport: then the kernel can send files.
@@ -125,30 +142,20 @@ fn is_upgrade(status: StatusCode, facts: &RequestFacts) -> bool {
 
 /// The error of a service that answers with an interim status, or changes the protocol without the next one.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a service answered with status {status} and {body}: the client gets status 500")]
+#[error("a service answered with status {status} and {what}: the client gets status 500")]
 struct InvalidAnswer {
     status: StatusCode,
-    body: &'static str,
+    what: &'static str,
 }
 
-/// Returns the response, or one of status 500 if nothing could follow it: the connection would be in no known state.
-fn with_valid_status(response: Response, facts: &RequestFacts) -> Response {
+/// Returns what is wrong with a response that cannot be sent: after it the connection would be in no known state.
+#[inline]
+fn misfit(response: &Response, facts: &RequestFacts) -> Option<&'static str> {
     let status = response.status();
-    if !status.is_informational() && !facts.is_connect {
-        return match response.body().is_upgrade() {
-            false => response,
-            true => invalid(status, "the pipeline of another protocol"),
-        };
-    }
     match (is_upgrade(status, facts), response.body().is_upgrade()) {
-        (true, true) => response,
-        (false, false) if !status.is_informational() => response,
-        (_, true) => invalid(status, "the pipeline of another protocol"),
-        (_, false) => invalid(status, "no pipeline of another protocol"),
+        (true, true) => None,
+        (false, false) if !status.is_informational() => None,
+        (_, true) => Some("the pipeline of another protocol"),
+        (_, false) => Some("no pipeline of another protocol"),
     }
-}
-
-#[cold]
-fn invalid(status: StatusCode, body: &'static str) -> Response {
-    Error::new(InvalidAnswer { status, body }).into_response()
 }

@@ -111,13 +111,14 @@ where
         state.accepts_requests()
             && state.exchanges.len() < self.shared().options.max_pipelined
             && ctx.is_writable()
-            && !ctx.is_removed()
     }
 
     /// Decodes what has been read, and begins requests.
     fn advance(&self, state: &mut ConnectionState<F>, buf: &mut Bytes, out: &mut Output<'_>) {
         while state.phase == ConnectionPhase::Open {
-            if !state.decoder.is_in_body() && !self.may_begin(state, out.ctx()) {
+            // The end of a body may need no further bytes; a request does.
+            if !state.decoder.is_in_body() && (buf.is_empty() || !self.may_begin(state, out.ctx()))
+            {
                 break;
             }
             match state.decoder.decode(buf) {
@@ -208,7 +209,6 @@ where
                 state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
-                call.finish();
                 state.spare = Some(call);
                 let response = self.response_of(outcome, &mut facts);
                 if state.exchanges.is_empty() {
@@ -303,15 +303,20 @@ where
         facts: RequestFacts,
         out: &mut Output<'_>,
     ) {
-        let took = out.ctx().now().since(facts.began);
-        self.shared().counters.count_answer(facts.status, took);
-        facts.log(state.channel.as_deref(), took);
+        self.count_answer(state, &facts, out.ctx());
         state.awaits_upgrade = false;
         if facts.closes {
             self.begin_close(state, out);
         } else if out.small_parts().len() > MAX_COLLECTED {
             out.pass_on();
         }
+    }
+
+    #[inline]
+    fn count_answer(&self, state: &ConnectionState<F>, facts: &RequestFacts, ctx: &Ctx<'_>) {
+        let nanos = ctx.now().0.saturating_sub(facts.began.0);
+        self.shared().counters.count_answer(facts.status, nanos);
+        facts.log(state.channel.as_deref(), nanos);
     }
 
     /// Hands the connection over to the handlers of another protocol.
@@ -323,8 +328,7 @@ where
         out: &mut Output<'_>,
     ) {
         let ctx = out.ctx();
-        self.shared().counters.count_answer(facts.status, ctx.now().since(facts.began));
-        facts.log(state.channel.as_deref(), ctx.now().since(facts.began));
+        self.count_answer(state, &facts, ctx);
         out.pass_on();
         ctx.flush();
         state.phase = ConnectionPhase::Upgraded;
