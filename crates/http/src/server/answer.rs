@@ -2,13 +2,14 @@
 
 use http::{HeaderMap, StatusCode, header};
 use waterwheel_channel::Ctx;
-use waterwheel_executor::Error;
+use waterwheel_executor::engine::{drop_in_turn, run_user_code};
+use waterwheel_executor::{Error, UserCode};
 
 use super::body_writer::BodyWriter;
 use super::exchange::RequestFacts;
 use super::loop_state::LoopShared;
 use super::output::Output;
-use crate::body::outgoing::{Body, BodyRepr, UpgradeInitialiser};
+use crate::body::outgoing::{BodyRepr, UpgradeInitialiser};
 use crate::protocol::encoder::{ConnectionField, ResponseFields, encode_response};
 use crate::protocol::fields::has_element;
 use crate::protocol::framing::{BodyFraming, may_have_body};
@@ -33,6 +34,7 @@ pub(super) fn write_answer(
     out: &mut Output<'_>,
 ) -> AnswerRest {
     let response = with_valid_status(response, facts);
+    let (response, length) = with_known_length(shared, facts, response);
     let (mut parts, body) = response.into_parts();
     if !parts.extensions.is_empty()
         && let Some(error) = parts.extensions.remove::<Error>()
@@ -41,7 +43,7 @@ pub(super) fn write_answer(
     }
     facts.status = parts.status;
     let content_type = body.content_type();
-    let plan = plan_answer(parts.status, &parts.headers, &body, facts);
+    let plan = plan_answer(parts.status, &parts.headers, length, facts);
     let now = out.ctx().now();
     let mut fields = shared.fields.borrow_mut();
     let fields = ResponseFields { headers: &parts.headers, content_type, server: fields.at(now) };
@@ -51,7 +53,12 @@ pub(super) fn write_answer(
     }
     match (body.into_repr(), plan.sends_body) {
         (BodyRepr::Upgrade(initialiser), _) => AnswerRest::Upgrade(initialiser),
-        (BodyRepr::Empty, _) | (_, false) => AnswerRest::Nothing,
+        (BodyRepr::Empty, _) => AnswerRest::Nothing,
+        (BodyRepr::Source(source), false) => {
+            drop_in_turn(source);
+            AnswerRest::Nothing
+        }
+        (_, false) => AnswerRest::Nothing,
         (BodyRepr::Bytes(bytes), true) => {
             facts.body_bytes = bytes.len() as u64;
             out.write_bytes(bytes);
@@ -88,7 +95,7 @@ struct AnswerPlan {
 fn plan_answer(
     status: StatusCode,
     headers: &HeaderMap,
-    body: &Body,
+    length: Option<u64>,
     facts: &mut RequestFacts,
 ) -> AnswerPlan {
     if is_upgrade(status, facts) {
@@ -98,7 +105,6 @@ fn plan_answer(
         };
         return AnswerPlan { framing: BodyFraming::None, connection, sends_body: false };
     }
-    let length = body.exact_len();
     let sends_body = !facts.is_head && may_have_body(status);
     let framing = match length {
         _ if !may_have_body(status) => BodyFraming::None,
@@ -148,6 +154,30 @@ fn with_valid_status(response: Response, facts: &RequestFacts) -> Response {
         (false, false) if !status.is_informational() => response,
         (_, true) => invalid(status, "the pipeline of another protocol"),
         (_, false) => invalid(status, "no pipeline of another protocol"),
+    }
+}
+
+/// Returns the response and the length of its body; a response of status 500, with which the connection ends, if the
+/// source of the body panics.
+#[inline]
+fn with_known_length(
+    shared: &LoopShared,
+    facts: &mut RequestFacts,
+    response: Response,
+) -> (Response, Option<u64>) {
+    if !response.body().is_source() {
+        let length = response.body().exact_len();
+        return (response, length);
+    }
+    match run_user_code(UserCode::Future, shared.origin, || response.body().exact_len()) {
+        Ok(length) => (response, length),
+        Err(_reported) => {
+            drop_in_turn(response);
+            facts.closes = true;
+            let response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            let length = response.body().exact_len();
+            (response, length)
+        }
     }
 }
 
