@@ -4,13 +4,14 @@ use std::mem;
 
 use http::{HeaderMap, StatusCode, header};
 use waterwheel_channel::Ctx;
-use waterwheel_executor::Error;
+use waterwheel_executor::engine::{drop_in_turn, run_user_code};
+use waterwheel_executor::{Error, UserCode};
 
 use super::body_writer::BodyWriter;
 use super::exchange::RequestFacts;
 use super::loop_state::LoopShared;
 use super::output::Output;
-use crate::body::outgoing::{Body, BodyRepr, UpgradeInitialiser};
+use crate::body::outgoing::{BodyRepr, UpgradeInitialiser};
 use crate::protocol::encoder::{ConnectionField, ResponseFields, encode_response};
 use crate::protocol::fields::has_element;
 use crate::protocol::framing::{BodyFraming, may_have_body};
@@ -37,6 +38,7 @@ pub(super) fn write_answer(
     if let Some(what) = misfit(&response, facts) {
         response = Error::new(InvalidAnswer { status: response.status(), what }).into_response();
     }
+    let length = known_length(shared, facts, &mut response);
     if !response.extensions().is_empty()
         && let Some(error) = response.extensions_mut().remove::<Error>()
     {
@@ -44,11 +46,16 @@ pub(super) fn write_answer(
     }
     let body = mem::take(response.body_mut());
     facts.status = response.status();
-    let plan = plan_answer(response.status(), response.headers(), &body, facts);
+    let plan = plan_answer(response.status(), response.headers(), length, facts);
     encode_head(shared, &response, body.content_type(), &plan, out);
     match (body.into_repr(), plan.sends_body) {
         (BodyRepr::Upgrade(initialiser), _) => AnswerRest::Upgrade(initialiser),
-        (BodyRepr::Empty, _) | (_, false) => AnswerRest::Nothing,
+        (BodyRepr::Empty, _) => AnswerRest::Nothing,
+        (BodyRepr::Source(source), false) => {
+            drop_in_turn(source);
+            AnswerRest::Nothing
+        }
+        (_, false) => AnswerRest::Nothing,
         (BodyRepr::Bytes(bytes), true) => {
             facts.body_bytes = bytes.len() as u64;
             out.write_bytes(bytes);
@@ -102,7 +109,7 @@ struct AnswerPlan {
 fn plan_answer(
     status: StatusCode,
     headers: &HeaderMap,
-    body: &Body,
+    length: Option<u64>,
     facts: &mut RequestFacts,
 ) -> AnswerPlan {
     if is_upgrade(status, facts) {
@@ -112,7 +119,6 @@ fn plan_answer(
         };
         return AnswerPlan { framing: BodyFraming::None, connection, sends_body: false };
     }
-    let length = body.exact_len();
     let sends_body = !facts.is_head && may_have_body(status);
     let framing = match length {
         _ if !may_have_body(status) => BodyFraming::None,
@@ -157,5 +163,26 @@ fn misfit(response: &Response, facts: &RequestFacts) -> Option<&'static str> {
         (false, false) if !status.is_informational() => None,
         (_, true) => Some("the pipeline of another protocol"),
         (_, false) => Some("no pipeline of another protocol"),
+    }
+}
+
+/// Returns the length of the body. If its source panics, the response becomes one of status 500, with which the connection
+/// ends.
+#[inline]
+fn known_length(
+    shared: &LoopShared,
+    facts: &mut RequestFacts,
+    response: &mut Response,
+) -> Option<u64> {
+    if !response.body().is_source() {
+        return response.body().exact_len();
+    }
+    match run_user_code(UserCode::Future, shared.origin, || response.body().exact_len()) {
+        Ok(length) => length,
+        Err(_reported) => {
+            facts.closes = true;
+            drop_in_turn(mem::replace(response, StatusCode::INTERNAL_SERVER_ERROR.into_response()));
+            response.body().exact_len()
+        }
     }
 }

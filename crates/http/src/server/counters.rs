@@ -96,7 +96,7 @@ pub struct HttpMetrics {
     pub connections: u64,
     /// Connections that are open.
     pub open_connections: u64,
-    /// Requests whose head was read and accepted.
+    /// Requests that were begun, refused ones among them.
     pub requests: u64,
     /// Requests that are not answered yet.
     pub in_the_air: u64,
