@@ -4,6 +4,7 @@
 mod body;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 mod coding;
+mod content;
 mod events;
 mod files;
 mod protocol;
@@ -11,16 +12,18 @@ mod server;
 mod service;
 
 pub use crate::body::error::BodyError;
-pub use crate::body::incoming::Incoming;
+pub use crate::body::incoming::{ChangedBody, Incoming};
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
-    AcceptEncoding, Compression, CompressionBuilder, CompressionFacts, ContentCoding,
-    ContentDecodeError, ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP,
-    DecodeLimits, DecodeStatus, DecodedBody, DecodedBodyError, ENCODE_STEP, EncoderOptions,
-    MAX_ACCEPT_ENCODING, NegotiatedCoding, UnsupportedCoding, decompress,
+    Compression, CompressionBuilder, CompressionFacts, ContentDecoder, ContentEncodeError,
+    ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus, ENCODE_STEP, EncoderOptions,
+    UnsupportedCoding, decompress,
 };
+pub use crate::content::accept_encoding::{AcceptEncoding, MAX_ACCEPT_ENCODING, NegotiatedCoding};
+pub use crate::content::content_coding::ContentCoding;
+pub use crate::content::decode_error::ContentDecodeError;
 pub use crate::events::decoder::{EventDecoder, EventStreamError, ReceivedEvent};
 pub use crate::events::event::{EncodedEvent, InvalidEvent, ServerEvent};
 pub use crate::events::queue::{EventSendError, SlowReader};

@@ -1,5 +1,6 @@
 //! Why a body that was being received has no end.
 
+use crate::content::decode_error::ContentDecodeError;
 use crate::protocol::error::MessageError;
 
 /// The error of a body that is received.
@@ -23,4 +24,7 @@ pub enum BodyError {
         /// The limit of the call.
         limit: usize,
     },
+    /// The body was received and cannot be decoded.
+    #[error(transparent)]
+    Undecodable(#[from] ContentDecodeError),
 }

@@ -94,6 +94,7 @@ impl IntoResponse for BodyError {
             Self::Refused(error) => error.status(),
             Self::LongerThan { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             Self::TooSlow { .. } | Self::Aborted => StatusCode::REQUEST_TIMEOUT,
+            Self::Undecodable(error) => error.status(),
         };
         (status, Body::from(self.to_string())).into_response()
     }
