@@ -31,7 +31,7 @@ pub use crate::events::sender::{
     EventQueueBuilder, EventReaderTooSlow, EventSender, QueuedEvents, ZeroEventCapacity,
 };
 pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
-pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
+pub use crate::files::{DEFAULT_MAX_RANGES, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
