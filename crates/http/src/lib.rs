@@ -17,9 +17,10 @@ pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
-    Compression, CompressionBuilder, CompressionFacts, ContentDecoder, ContentEncodeError,
-    ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus, ENCODE_STEP, EncoderOptions,
-    UnsupportedCoding, decompress,
+    CompressedService, Compression, CompressionBuilder, CompressionFacts, ContentDecoder,
+    ContentEncodeError, ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus,
+    DecompressedService, ENCODE_STEP, EncoderOptions, UnsupportedCoding, compressed, decompress,
+    decompressed,
 };
 pub use crate::content::accept_encoding::{AcceptEncoding, MAX_ACCEPT_ENCODING, NegotiatedCoding};
 pub use crate::content::content_coding::ContentCoding;

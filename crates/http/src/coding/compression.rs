@@ -115,6 +115,7 @@ impl Compression {
     ///
     /// A body in memory of up to 64 KiB is encoded at once. All others are encoded while they are sent, at most 64 KiB in a
     /// turn of the loop; files are read for that on the loop's thread. A source that waits is flushed.
+    /// [`compressed`](crate::compressed) does this for a service.
     #[must_use]
     pub fn apply(&self, request: &CompressionFacts, response: Response) -> Response {
         let (mut parts, body) = response.into_parts();

@@ -13,6 +13,7 @@
 
 mod backend;
 mod coding_layer;
+mod coding_services;
 mod compression;
 mod decoded_body;
 mod decoder;
@@ -24,6 +25,7 @@ mod media_type;
 mod step_budget;
 mod unsupported_coding;
 
+pub use coding_services::{CompressedService, DecompressedService, compressed, decompressed};
 pub use compression::{Compression, CompressionBuilder, CompressionFacts};
 pub use decoded_body::decompress;
 pub use decoder::{ContentDecoder, DECODE_STEP, DecodeStatus};
