@@ -24,7 +24,7 @@ use waterwheel::channel::{DrainOptions, EventLoopGroup};
 use waterwheel::executor;
 use waterwheel::http::{
     Body, BodyChunk, BodyError, BodySource, HttpServer, Incoming, IntoResponse, InvalidRoute, Json,
-    JsonError, Request, Response, RoutedRequest, Router, request_json,
+    JsonError, Request, Response, Router, request_json,
 };
 use waterwheel::net::{Auto, Tcp, Terminate};
 
