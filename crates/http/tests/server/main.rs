@@ -3,5 +3,6 @@
 mod bench;
 mod bodies;
 mod closing;
+mod ending;
 mod parts;
 mod pipelining;
