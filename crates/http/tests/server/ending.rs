@@ -472,7 +472,9 @@ fn h04_an_earlier_answer_does_not_end_the_wait_for_an_upgrade() {
         }
     });
     let upgrade = "GET /b HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: shout\r\n\r\n";
-    assert_eq!(bench.send(format!("{}{upgrade}{{no}} http,\r\n", get("/a"))), "");
+    // What follows looks like HTTP, and is not for this server.
+    let tunnelled = get("/b");
+    assert_eq!(bench.send(format!("{}{upgrade}{tunnelled}", get("/a"))), "");
     gate.open();
     bench.channel.run();
     assert_eq!(bench.received(), ok("first"));
@@ -481,7 +483,7 @@ fn h04_an_earlier_answer_does_not_end_the_wait_for_an_upgrade() {
     bench.channel.run();
     let answer = bench.received();
     assert!(answer.starts_with("HTTP/1.1 101 Switching Protocols\r\n"), "{answer}");
-    assert!(answer.ends_with("\r\n\r\n{NO} HTTP,\r\nAT ALL"), "{answer}");
+    assert!(answer.ends_with(&format!("{}AT ALL", tunnelled.to_uppercase())), "{answer}");
     assert_eq!(bench.send(" and on"), " AND ON");
 }
 
