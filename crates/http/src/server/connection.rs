@@ -424,10 +424,9 @@ where
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
         let dropped = mem::take(&mut state.exchanges);
-        if !dropped.is_empty() {
-            self.shared().counters.count_abandoned(dropped.len() as u64);
-            drop_in_turn(dropped);
-        }
+        self.shared().counters.count_abandoned(dropped.len() as u64);
+        // One by one: a second panic, while the first one unwinds, would abort the process.
+        dropped.into_iter().for_each(drop_in_turn);
         if let Some(pipe) = state.receiving.take() {
             pipe.fail(BodyError::Aborted);
         }
