@@ -401,7 +401,17 @@ where
             ctx.flush();
         }
         self.begin_closing(state, ctx);
-        ctx.close();
+        // A close would drop answers that the transport has no room for yet.
+        let has_pending = state.channel.as_ref().is_some_and(|channel| channel.pending_bytes() > 0);
+        match (has_pending, state.is_input_over) {
+            (false, _) => ctx.close(),
+            (true, false) => ctx.shutdown_output(),
+            (true, true) => {
+                let local = ctx.to_local();
+                // A channel that is gone needs no close.
+                ctx.shutdown_output_then(move |_| drop(local.run(|ctx| ctx.close())));
+            }
+        }
     }
 
     /// Reads and answers no more. The time for what is still to be sent is limited: a client may never read it.
