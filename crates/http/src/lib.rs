@@ -5,6 +5,7 @@ mod body;
 mod client;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 mod coding;
+mod content;
 mod events;
 mod files;
 mod protocol;
@@ -12,7 +13,7 @@ mod server;
 mod service;
 
 pub use crate::body::error::BodyError;
-pub use crate::body::incoming::Incoming;
+pub use crate::body::incoming::{ChangedBody, Incoming};
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 pub use crate::client::client::Client;
@@ -23,11 +24,14 @@ pub use crate::client::request_builder::RequestBuilder;
 pub use crate::client::upgrade::into_upgraded;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
-    AcceptEncoding, Compression, CompressionBuilder, CompressionFacts, ContentCoding,
-    ContentDecodeError, ContentDecoder, ContentEncodeError, ContentEncoder, DECODE_STEP,
-    DecodeLimits, DecodeStatus, DecodedBody, DecodedBodyError, ENCODE_STEP, EncoderOptions,
-    MAX_ACCEPT_ENCODING, NegotiatedCoding, UnsupportedCoding, decompress,
+    CompressedService, Compression, CompressionBuilder, CompressionFacts, ContentDecoder,
+    ContentEncodeError, ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus,
+    DecompressedService, ENCODE_STEP, EncoderOptions, UnsupportedCoding, compressed, decompress,
+    decompressed,
 };
+pub use crate::content::accept_encoding::{AcceptEncoding, MAX_ACCEPT_ENCODING, NegotiatedCoding};
+pub use crate::content::content_coding::ContentCoding;
+pub use crate::content::decode_error::ContentDecodeError;
 pub use crate::events::decoder::{EventDecoder, EventStreamError, ReceivedEvent};
 pub use crate::events::event::{EncodedEvent, InvalidEvent, ServerEvent};
 pub use crate::events::queue::{EventSendError, SlowReader};
@@ -35,7 +39,7 @@ pub use crate::events::sender::{
     EventQueueBuilder, EventReaderTooSlow, EventSender, QueuedEvents, ZeroEventCapacity,
 };
 pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
-pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
+pub use crate::files::{DEFAULT_MAX_RANGES, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;

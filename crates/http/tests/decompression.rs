@@ -7,8 +7,8 @@ use std::task::{Context, Poll, Waker};
 use bytes::Bytes;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH};
 use waterwheel_http::{
-    BodyError, BodySource, ContentCoding, ContentDecodeError, DecodeLimits, DecodedBodyError,
-    Incoming, IntoResponse, Request, decompress,
+    BodyError, ContentCoding, ContentDecodeError, DecodeLimits, Incoming, IntoResponse, Request,
+    decompress,
 };
 
 mod coding_support;
@@ -40,7 +40,7 @@ fn turns<F: Future>(future: F) -> (usize, F::Output) {
     }
 }
 
-fn collect(request: Request, limits: DecodeLimits) -> Result<Bytes, DecodedBodyError> {
+fn collect(request: Request, limits: DecodeLimits) -> Result<Bytes, BodyError> {
     turns(decompress(request, limits).unwrap().into_body().collect(usize::MAX)).1
 }
 
@@ -107,7 +107,7 @@ fn h09_collecting_more_than_the_callers_limit_is_an_error() {
         decompress(request("gzip", encode(ContentCoding::Gzip, BODY)), DecodeLimits::default());
     let (_, result) = turns(request.unwrap().into_body().collect(BODY.len() - 1));
     let limit = BODY.len() - 1;
-    assert_eq!(result.unwrap_err(), BodyError::LongerThan { limit }.into());
+    assert_eq!(result.unwrap_err(), BodyError::LongerThan { limit });
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn h09_a_decoded_body_agrees_with_the_decoder() {
             );
             match (without_reason(whole), read) {
                 (Ok(whole), Ok(read)) => assert_eq!(whole, read),
-                (Err(error), Err(read)) => assert_eq!(DecodedBodyError::Decode(error), read),
+                (Err(error), Err(read)) => assert_eq!(BodyError::Undecodable(error), read),
                 (whole, read) => panic!("{coding}: {whole:?}, but {read:?}"),
             }
         }

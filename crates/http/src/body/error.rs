@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::content::decode_error::ContentDecodeError;
 use crate::protocol::error::MessageError;
 
 /// The error of a body that is received.
@@ -31,4 +32,7 @@ pub enum BodyError {
         /// The limit of the call.
         limit: usize,
     },
+    /// The body was received and cannot be decoded.
+    #[error(transparent)]
+    Undecodable(#[from] ContentDecodeError),
 }

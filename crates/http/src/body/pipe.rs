@@ -34,6 +34,8 @@ pub(crate) struct BodyPipe {
     is_abandoned: Cell<bool>,
     /// The bytes that were dropped because nothing reads them.
     dropped: Cell<u64>,
+    /// True if reads were paused since the last check of the rate.
+    was_paused: Cell<bool>,
 }
 
 struct PipeState {
@@ -72,6 +74,7 @@ impl BodyPipe {
             is_wanted: Cell::new(false),
             is_abandoned: Cell::new(false),
             dropped: Cell::new(0),
+            was_paused: Cell::new(false),
         }
     }
 
@@ -91,6 +94,7 @@ impl BodyPipe {
         state.chunks.push_back(bytes);
         if state.waiting >= MAX_WAITING && state.pause.is_none() {
             state.pause = Some(ctx.pause_reads());
+            self.was_paused.set(true);
         }
         drop(state);
         self.wake_reader();
@@ -135,15 +139,26 @@ impl BodyPipe {
         self.is_abandoned.get()
     }
 
-    /// True while the connection waits for the peer: reads are not paused, and more has to come.
+    /// True while more has to come, and the peer has been told to send it.
     pub(crate) fn waits_for_peer(&self) -> bool {
-        let state = self.state.borrow();
-        matches!(state.end, PipeEnd::Open) && state.pause.is_none() && !self.awaits_continue.get()
+        matches!(self.state.borrow().end, PipeEnd::Open) && !self.awaits_continue.get()
+    }
+
+    /// True if reads are paused, or were since the last call. The reader may be anywhere on the loop, so nothing tells
+    /// the connection when they resume.
+    pub(crate) fn take_paused(&self) -> bool {
+        let is_paused = self.state.borrow().pause.is_some();
+        self.was_paused.replace(is_paused) || is_paused
     }
 
     /// True if the reader waits and the client has to be told to send the body: once.
     pub(crate) fn take_continue(&self) -> bool {
         self.is_wanted.get() && self.awaits_continue.replace(false)
+    }
+
+    /// True if the body may still be read and the client has to be told to send it: once.
+    pub(crate) fn take_late_continue(&self) -> bool {
+        !self.is_abandoned.get() && self.awaits_continue.replace(false)
     }
 
     /// True if the client still waits to be told to send the body.
@@ -198,8 +213,8 @@ impl BodyPipe {
             PipeEnd::Open => {
                 drop(state);
                 self.reader.set(Some(cx.waker().clone()));
-                self.is_wanted.set(true);
-                if self.awaits_continue.get()
+                // Once: a request whose turn has not come would wake the connection again and again.
+                if !self.is_wanted.replace(true)
                     && let Some(connection) = self.connection.take()
                 {
                     connection.wake();

@@ -3,10 +3,11 @@
 use bytes::BytesMut;
 
 use super::backend::{self, DecoderBackend, SCRATCH};
-use super::content_coding::ContentCoding;
-use super::decode_error::{ContentDecodeError, UnsupportedCoding};
 use super::decoder::DECODE_STEP;
 use super::limits::DecodeLimits;
+use super::unsupported_coding::UnsupportedCoding;
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// A layer of Content-Encoding.
 pub(super) struct CodingLayer {

@@ -9,14 +9,14 @@ use http::header::{
 use http::{Method, StatusCode, request, response};
 use waterwheel_executor::Error;
 
-use super::accept_encoding::{AcceptEncoding, NegotiatedCoding};
-use super::content_coding::ContentCoding;
 use super::encoded_body::encode_body;
 use super::encoder::ContentEncoder;
 use super::encoder_options::{ContentEncodeError, EncoderOptions};
 use super::media_type;
 use crate::body::outgoing::Body;
 use crate::body::source::poll_source;
+use crate::content::accept_encoding::{AcceptEncoding, NegotiatedCoding};
+use crate::content::content_coding::ContentCoding;
 use crate::protocol::fields::has_element;
 use crate::service::into_response::IntoResponse;
 use crate::service::service::Response;
@@ -115,24 +115,7 @@ impl Compression {
     ///
     /// A body in memory of up to 64 KiB is encoded at once. All others are encoded while they are sent, at most 64 KiB in a
     /// turn of the loop; files are read for that on the loop's thread. A source that waits is flushed.
-    ///
-    /// ```
-    /// use std::rc::Rc;
-    /// use waterwheel_http::{Compression, CompressionFacts, Request, Service};
-    ///
-    /// fn compressed(inner: impl Service) -> impl Service {
-    ///     let shared = Rc::new((Compression::default(), inner));
-    ///     move |request: Request| {
-    ///         let shared = shared.clone();
-    ///         async move {
-    ///             let (compression, inner) = &*shared;
-    ///             let facts = CompressionFacts::of(request.method(), request.headers());
-    ///             compression.apply(&facts, inner.call(request).await)
-    ///         }
-    ///     }
-    /// }
-    /// # drop(compressed(|_: Request| async { "" }));
-    /// ```
+    /// [`compressed`](crate::compressed) does this for a service.
     #[must_use]
     pub fn apply(&self, request: &CompressionFacts, response: Response) -> Response {
         let (mut parts, body) = response.into_parts();

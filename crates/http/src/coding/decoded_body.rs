@@ -1,29 +1,28 @@
 //! The body of a received message, decoded while it is read.
 
-use std::fmt;
-use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes, BytesMut};
+use http::StatusCode;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, HeaderMap, HeaderValue};
-use http::{Request as HttpRequest, StatusCode};
-use waterwheel_executor::Error;
 
-use super::content_coding::ContentCoding;
-use super::decode_error::{ContentDecodeError, UnsupportedCoding};
 use super::decoder::{ContentDecoder, DecodeStatus};
 use super::limits::DecodeLimits;
 use super::step_budget::StepBudget;
+use super::unsupported_coding::UnsupportedCoding;
 use crate::body::error::BodyError;
-use crate::body::incoming::Incoming;
+use crate::body::incoming::{ChangedBody, Incoming};
 use crate::body::outgoing::Body;
-use crate::body::source::{BodyChunk, BodySource};
+use crate::content::content_coding::ContentCoding;
 use crate::service::into_response::IntoResponse;
 use crate::service::request::Request;
 use crate::service::service::Response;
 
 /// Prepares a request's body to be decoded as its Content-Encoding says, and removes the fields that are no longer true:
-/// Content-Encoding and Content-Length. A body without a coding passes as it is, and only its size is limited.
+/// Content-Encoding and Content-Length. Of a body without a coding only the size is limited.
+///
+/// Decoding pauses every 64 KiB of output, so that other channels of the loop have their turn. An error of decoding is
+/// [`BodyError::Undecodable`], and the end of the body.
 ///
 /// ```
 /// use waterwheel_http::{DecodeLimits, IntoResponse, Request, Response, decompress};
@@ -43,19 +42,33 @@ use crate::service::service::Response;
 ///
 /// # Errors
 /// The coding is unknown or not compiled in, or there are too many. The request is dropped: it can only be refused.
-pub fn decompress(
-    request: Request,
-    limits: DecodeLimits,
-) -> Result<HttpRequest<DecodedBody>, UnsupportedCoding> {
+pub fn decompress(request: Request, limits: DecodeLimits) -> Result<Request, UnsupportedCoding> {
     let (mut parts, body) = request.into_parts();
-    let body = DecodedBody::new(&mut parts.headers, body, limits)?;
-    Ok(HttpRequest::from_parts(parts, body))
+    let decoder = ContentDecoder::for_headers(&parts.headers, limits)?;
+    let is_encoded = decoder.is_some();
+    if is_encoded {
+        parts.headers.remove(CONTENT_ENCODING);
+        parts.headers.remove(CONTENT_LENGTH);
+    }
+    let decoder = match decoder {
+        Some(decoder) => decoder,
+        None => ContentDecoder::new(&[], limits)?,
+    };
+    let body = body.changed(|body| DecodedBody {
+        body,
+        decoder,
+        input: Bytes::new(),
+        out: BytesMut::new(),
+        has_more: false,
+        is_encoded,
+        has_ended: false,
+        budget: StepBudget::new(),
+    });
+    Ok(Request::from_parts(parts, body))
 }
 
-/// The body of a received message, decoded while it is read. Not `Send`, like [`Incoming`].
-///
-/// Decoding pauses every 64 KiB of output, so that other channels of the loop have their turn.
-pub struct DecodedBody {
+/// The body of a received message, decoded while it is read.
+struct DecodedBody {
     body: Incoming,
     decoder: ContentDecoder,
     /// Bytes that were received and are not decoded yet.
@@ -69,83 +82,7 @@ pub struct DecodedBody {
 }
 
 impl DecodedBody {
-    /// Returns the decoded form of a body that was received with these fields; removes Content-Encoding and Content-Length
-    /// from them, if the body is encoded.
-    ///
-    /// # Errors
-    /// The coding is unknown or not compiled in, or there are too many.
-    pub fn new(
-        headers: &mut HeaderMap,
-        body: Incoming,
-        limits: DecodeLimits,
-    ) -> Result<Self, UnsupportedCoding> {
-        let decoder = ContentDecoder::for_headers(headers, limits)?;
-        let is_encoded = decoder.is_some();
-        if is_encoded {
-            headers.remove(CONTENT_ENCODING);
-            headers.remove(CONTENT_LENGTH);
-        }
-        let decoder = match decoder {
-            Some(decoder) => decoder,
-            None => ContentDecoder::new(&[], limits)?,
-        };
-        Ok(Self {
-            body,
-            decoder,
-            input: Bytes::new(),
-            out: BytesMut::new(),
-            has_more: false,
-            is_encoded,
-            has_ended: false,
-            budget: StepBudget::new(),
-        })
-    }
-
-    /// Waits for the next decoded chunk, which is never empty; `None` at the end and after an error.
-    ///
-    /// Cancel safe: a chunk is taken only when it is returned.
-    pub async fn chunk(&mut self) -> Option<Result<Bytes, DecodedBodyError>> {
-        poll_fn(|cx| self.poll_bytes(cx)).await
-    }
-
-    /// Returns the next chunk like [`chunk`](Self::chunk).
-    pub fn poll_bytes(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Bytes, DecodedBodyError>>> {
-        if self.has_ended {
-            return Poll::Ready(None);
-        }
-        let next = ready!(self.poll_decoded(cx));
-        self.has_ended = !matches!(next, Ok(Some(_)));
-        Poll::Ready(next.transpose())
-    }
-
-    /// Waits for the whole decoded body.
-    ///
-    /// # Errors
-    /// The body is longer than `limit`, exceeds the limits of decoding, is corrupt, or has no end.
-    pub async fn collect(mut self, limit: usize) -> Result<Bytes, DecodedBodyError> {
-        let mut bytes = BytesMut::new();
-        while let Some(chunk) = self.chunk().await {
-            let chunk = chunk?;
-            if bytes.len() + chunk.len() > limit {
-                return Err(BodyError::LongerThan { limit }.into());
-            }
-            bytes.extend_from_slice(&chunk);
-        }
-        Ok(bytes.freeze())
-    }
-
-    /// Takes the trailers of a body in chunks, after its end.
-    pub fn take_trailers(&mut self) -> Option<HeaderMap> {
-        self.body.take_trailers()
-    }
-
-    fn poll_decoded(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Option<Bytes>, DecodedBodyError>> {
+    fn poll_decoded(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
         loop {
             if self.input.is_empty() && !self.has_more {
                 match self.body.poll_bytes(cx) {
@@ -174,10 +111,14 @@ impl DecodedBody {
     }
 }
 
-impl BodySource for DecodedBody {
-    fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<BodyChunk, Error>>> {
-        let next = ready!(self.poll_bytes(cx));
-        Poll::Ready(next.map(|chunk| chunk.map(BodyChunk::Bytes).map_err(Error::new)))
+impl ChangedBody for DecodedBody {
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        if self.has_ended {
+            return Poll::Ready(None);
+        }
+        let next = ready!(self.poll_decoded(cx));
+        self.has_ended = !matches!(next, Ok(Some(_)));
+        Poll::Ready(next.transpose())
     }
 
     fn exact_len(&self) -> Option<u64> {
@@ -185,54 +126,7 @@ impl BodySource for DecodedBody {
     }
 
     fn take_trailers(&mut self) -> Option<HeaderMap> {
-        DecodedBody::take_trailers(self)
-    }
-}
-
-impl fmt::Debug for DecodedBody {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { body, decoder, .. } = self;
-        f.debug_struct("DecodedBody")
-            .field("body", body)
-            .field("decoder", decoder)
-            .finish_non_exhaustive()
-    }
-}
-
-/// The error of a body that is received and decoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DecodedBodyError {
-    /// The body was not received.
-    #[error(transparent)]
-    Body(#[from] BodyError),
-    /// The body was received and cannot be decoded.
-    #[error(transparent)]
-    Decode(#[from] ContentDecodeError),
-}
-
-impl ContentDecodeError {
-    /// Returns the status of the answer to a request with such a body: 413 if a limit is exceeded, 400 if the body is not
-    /// what its Content-Encoding says, 503 if there is no memory.
-    #[must_use]
-    pub fn status(&self) -> StatusCode {
-        match self {
-            Self::TooLarge { .. } | Self::Ratio { .. } | Self::WindowTooLarge { .. } => {
-                StatusCode::PAYLOAD_TOO_LARGE
-            }
-            Self::Corrupt { .. } | Self::Truncated { .. } | Self::TrailingBytes { .. } => {
-                StatusCode::BAD_REQUEST
-            }
-            Self::Memory { .. } => StatusCode::SERVICE_UNAVAILABLE,
-        }
-    }
-}
-
-impl IntoResponse for DecodedBodyError {
-    fn into_response(self) -> Response {
-        match self {
-            Self::Body(error) => error.into_response(),
-            Self::Decode(error) => (error.status(), Body::from(error.to_string())).into_response(),
-        }
+        self.body.take_trailers()
     }
 }
 
@@ -240,7 +134,7 @@ impl IntoResponse for DecodedBodyError {
 impl IntoResponse for UnsupportedCoding {
     fn into_response(self) -> Response {
         if let Self::Memory(error) = self {
-            return DecodedBodyError::Decode(error).into_response();
+            return BodyError::Undecodable(error).into_response();
         }
         let text = Body::from(self.to_string());
         let mut response = (StatusCode::UNSUPPORTED_MEDIA_TYPE, text).into_response();

@@ -7,9 +7,10 @@ use http::HeaderMap;
 use http::header::CONTENT_ENCODING;
 
 use super::coding_layer::CodingLayer;
-use super::content_coding::ContentCoding;
-use super::decode_error::{ContentDecodeError, UnsupportedCoding};
 use super::limits::DecodeLimits;
+use super::unsupported_coding::UnsupportedCoding;
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// Bytes that one call of [`ContentDecoder::decode`] takes in at most, and bytes that each layer writes at most in it.
 pub const DECODE_STEP: usize = 16 * 1024;
@@ -201,7 +202,7 @@ fn listed_codings(headers: &HeaderMap) -> Result<Vec<ContentCoding>, Unsupported
 mod tests {
     use http::HeaderValue;
 
-    use super::super::decode_error::NAME_SHOWN;
+    use super::super::unsupported_coding::NAME_SHOWN;
     use super::*;
 
     fn codings(lines: &[&'static str]) -> Result<Vec<ContentCoding>, UnsupportedCoding> {

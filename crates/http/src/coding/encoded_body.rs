@@ -206,12 +206,12 @@ mod tests {
     use std::task::{Wake, Waker};
 
     use super::super::compression::{Compression, CompressionFacts};
-    use super::super::content_coding::ContentCoding;
     use super::super::decoder::{ContentDecoder, DecodeStatus};
     use super::super::encoder_options::EncoderOptions;
     use super::super::limits::DecodeLimits;
     use super::*;
     use crate::body::source::poll_source;
+    use crate::content::content_coding::ContentCoding;
     use crate::service::into_response::IntoResponse;
 
     /// Counts how often a body asks to be polled again.

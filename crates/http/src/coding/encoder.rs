@@ -5,8 +5,8 @@ use std::fmt;
 use bytes::BytesMut;
 
 use super::backend::{self, EncoderBackend};
-use super::content_coding::ContentCoding;
 use super::encoder_options::{ContentEncodeError, EncoderOptions};
+use crate::content::content_coding::ContentCoding;
 
 /// Bytes that one call of [`ContentEncoder::encode`] takes in at most: see [`ContentEncoder`] for their price.
 pub const ENCODE_STEP: usize = 16 * 1024;

@@ -1,6 +1,6 @@
 //! Levels and windows of the encoders.
 
-use super::content_coding::ContentCoding;
+use crate::content::content_coding::ContentCoding;
 
 /// Levels and windows of the encoders.
 ///

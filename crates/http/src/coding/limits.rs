@@ -1,7 +1,7 @@
 //! Limits of decoding: size, ratio, window, layers.
 
-use super::content_coding::ContentCoding;
-use super::decode_error::ContentDecodeError;
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// Limits of decoding a body. Exceeding one is an error before more is stored.
 ///

@@ -1,5 +1,5 @@
-//! Content codings of bodies (RFC 9110, section 8.4): negotiation, encoders and decoders, without I/O; and the
-//! bodies that use them.
+//! Content codings of bodies (RFC 9110, section 8.4): encoders and decoders, without I/O; and the bodies that use
+//! them. Negotiation is in `content`.
 //!
 //! Rules:
 //! - A call does a bounded piece of work, and the caller loops: [`ENCODE_STEP`], [`DECODE_STEP`].
@@ -11,12 +11,10 @@
 //!   request: decompress ─► DecodedBody ─► ContentDecoder ─► CodingLayer (1 or 2), DecodeLimits ───┴─► backend/
 //! ```
 
-mod accept_encoding;
 mod backend;
 mod coding_layer;
+mod coding_services;
 mod compression;
-mod content_coding;
-mod decode_error;
 mod decoded_body;
 mod decoder;
 mod encoded_body;
@@ -25,13 +23,13 @@ mod encoder_options;
 mod limits;
 mod media_type;
 mod step_budget;
+mod unsupported_coding;
 
-pub use accept_encoding::{AcceptEncoding, MAX_ACCEPT_ENCODING, NegotiatedCoding};
+pub use coding_services::{CompressedService, DecompressedService, compressed, decompressed};
 pub use compression::{Compression, CompressionBuilder, CompressionFacts};
-pub use content_coding::ContentCoding;
-pub use decode_error::{ContentDecodeError, UnsupportedCoding};
-pub use decoded_body::{DecodedBody, DecodedBodyError, decompress};
+pub use decoded_body::decompress;
 pub use decoder::{ContentDecoder, DECODE_STEP, DecodeStatus};
 pub use encoder::{ContentEncoder, ENCODE_STEP};
 pub use encoder_options::{ContentEncodeError, EncoderOptions};
 pub use limits::DecodeLimits;
+pub use unsupported_coding::UnsupportedCoding;

@@ -52,21 +52,19 @@ impl FramingFields {
     #[inline]
     pub(super) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), MessageError> {
         match name.len() {
-            4 if name.eq_ignore_ascii_case(b"host") => self.add_host(value),
-            10 if name.eq_ignore_ascii_case(b"connection") => {
+            4 if lower(name) == *b"host" => self.add_host(value),
+            10 if lower(name) == *b"connection" => {
                 self.add_connection(value);
                 Ok(())
             }
-            14 if name.eq_ignore_ascii_case(b"content-length") => self.add_content_length(value),
-            17 if name.eq_ignore_ascii_case(b"transfer-encoding") => {
-                self.add_transfer_encoding(value)
-            }
-            6 if name.eq_ignore_ascii_case(b"expect") => {
+            14 if lower(name) == *b"content-length" => self.add_content_length(value),
+            17 if lower(name) == *b"transfer-encoding" => self.add_transfer_encoding(value),
+            6 if lower(name) == *b"expect" => {
                 self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
                 Ok(())
             }
-            7 => {
-                self.has_upgrade |= name.eq_ignore_ascii_case(b"upgrade");
+            7 if lower(name) == *b"upgrade" => {
+                self.has_upgrade = true;
                 Ok(())
             }
             _ => Ok(()),
@@ -84,7 +82,7 @@ impl FramingFields {
     }
 
     fn add_connection(&mut self, value: &[u8]) {
-        if value.eq_ignore_ascii_case(b"keep-alive") {
+        if value.len() == 10 && lower(value) == *b"keep-alive" {
             self.connection.keep_alive = true;
             return;
         }
@@ -190,6 +188,16 @@ impl FramingFields {
     }
 }
 
+/// Returns the bytes with the bit set that tells small letters from capital ones: equal to a name in small letters if, and
+/// only if, they are that name in any letters, because a token has no control characters. Zeros if the length is another.
+#[inline]
+fn lower<const N: usize>(token: &[u8]) -> [u8; N] {
+    match token.first_chunk::<N>() {
+        Some(bytes) if token.len() == N => bytes.map(|byte| byte | 0x20),
+        _ => [0; N],
+    }
+}
+
 /// True if a response of this status may have a body.
 pub(crate) fn may_have_body(status: StatusCode) -> bool {
     !status.is_informational()
@@ -266,6 +274,19 @@ mod tests {
         let limit = MessageLimits::DEFAULT_BODY_BYTES;
         let too_large = framing(&[(CONTENT_LENGTH, "8388609")], Version::HTTP_11);
         assert_eq!(too_large, Err(MessageError::BodyTooLarge { length: limit + 1, limit }));
+    }
+
+    #[test]
+    fn h03_names_are_compared_in_any_letters_and_nothing_else() {
+        assert_eq!(lower(b"TRANSFER-encoding"), *b"transfer-encoding");
+        for (at, own) in b"keep-alive".iter().enumerate() {
+            for byte in (0x20..=0xff).filter(|byte| *byte != 0x7f) {
+                let mut name = *b"keep-alive";
+                name[at] = byte;
+                let is_equal = byte.eq_ignore_ascii_case(own);
+                assert_eq!(lower(&name) == *b"keep-alive", is_equal, "{byte:#x} at {at}");
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use http::{HeaderMap, Method, Version};
 
 use super::body_decoder::{BodyDecoder, BodyEvent};
 use super::error::{Malformation, MessageError};
+use super::fields::trim_blanks;
 use super::limits::MessageLimits;
 use super::request_head::{FieldLine, HeadLines, RequestHead, keep_lines};
 use super::scan::{find_control, find_token_end};
@@ -326,15 +327,18 @@ fn check_name_end(bytes: &[u8], start: usize, end: usize) -> Result<(), MessageE
 
 /// Returns the range without the spaces and tabs at its ends.
 #[inline]
-fn trim_range(bytes: &[u8], mut range: Range<usize>) -> Range<usize> {
-    let is_blank = |at: usize| matches!(bytes[at], b' ' | b'\t');
-    while range.start < range.end && is_blank(range.start) {
-        range.start += 1;
+fn trim_range(bytes: &[u8], range: Range<usize>) -> Range<usize> {
+    let value = &bytes[range.clone()];
+    // The common case: one space before the value, none behind it.
+    if let [b' ', first, .., last] = value
+        && !matches!(first, b' ' | b'\t')
+        && !matches!(last, b' ' | b'\t')
+    {
+        return range.start + 1..range.end;
     }
-    while range.start < range.end && is_blank(range.end - 1) {
-        range.end -= 1;
-    }
-    range
+    let trimmed = trim_blanks(value);
+    let start = range.start + (value.len() - value.trim_ascii_start().len()).min(value.len());
+    start..start + trimmed.len()
 }
 
 /// Parses `method SP target SP version`, a line without control characters.

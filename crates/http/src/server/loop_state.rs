@@ -16,13 +16,13 @@ use super::standing_fields::StandingFields;
 /// The service of a loop, and what does not depend on its type.
 pub(super) struct LoopServer<S> {
     pub(super) service: Rc<S>,
-    /// Names the service in reports.
-    pub(super) origin: Origin,
     pub(super) shared: LoopShared,
 }
 
 /// A buffer that is used again, the date, the counters, the options.
 pub(super) struct LoopShared {
+    /// Names the service in reports.
+    pub(super) origin: Origin,
     pub(super) options: Arc<ServerOptions>,
     pub(super) counters: Arc<LoopCounters>,
     pub(super) fields: RefCell<StandingFields>,
@@ -37,9 +37,14 @@ impl<S> LoopServer<S> {
         counters: Arc<LoopCounters>,
     ) -> Self {
         let fields = RefCell::new(StandingFields::new(options.server_name.as_ref()));
-        let shared = LoopShared { options, counters, fields, buffer: Cell::default() };
-        let origin = Origin::labelled(std::any::type_name::<S>());
-        Self { service: Rc::new(service), origin, shared }
+        let shared = LoopShared {
+            origin: Origin::labelled(std::any::type_name::<S>()),
+            options,
+            counters,
+            fields,
+            buffer: Cell::default(),
+        };
+        Self { service: Rc::new(service), shared }
     }
 }
 

@@ -96,6 +96,7 @@ impl IntoResponse for BodyError {
             Self::TooSlow { .. } | Self::TimedOut { .. } | Self::Aborted => {
                 StatusCode::REQUEST_TIMEOUT
             }
+            Self::Undecodable(error) => error.status(),
         };
         (status, Body::from(self.to_string())).into_response()
     }

@@ -51,6 +51,18 @@ impl PathParams {
             .filter_map(|parameter| Some((&*parameter.name, self.value(parameter)?)))
     }
 
+    /// Returns the rest of the path that the last parameter takes, if that is a tail (`{*name}`): still encoded, from the
+    /// slash before it on. `None` also for a tail without that slash.
+    pub(crate) fn encoded_tail(&self) -> Option<&str> {
+        let parameter = self.parameters.last().filter(|parameter| parameter.is_tail)?;
+        let mut rest = self.path.path();
+        for _ in 0..parameter.segment {
+            let begin = rest.strip_prefix('/')?;
+            rest = &begin[begin.find('/')?..];
+        }
+        Some(rest)
+    }
+
     fn value(&self, parameter: &PathParameter) -> Option<Cow<'_, str>> {
         let mut rest = self.path.path().strip_prefix('/')?;
         for _ in 0..parameter.segment {

@@ -7,9 +7,9 @@ use brotli::enc::encode::{
 use brotli::{BrotliDecompressStream, BrotliResult, BrotliState};
 use bytes::BytesMut;
 
-use super::super::content_coding::ContentCoding;
-use super::super::decode_error::ContentDecodeError;
 use super::{DecoderBackend, DecoderStep, EncoderBackend};
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// Input that the encoder collects before it compresses, as a power of two: 64 KiB, the least the library allows. The
 /// call that fills a block compresses all of it.

@@ -3,9 +3,9 @@
 use bytes::BytesMut;
 use flate2::{Compress, Decompress, FlushCompress, FlushDecompress, Status};
 
-use super::super::content_coding::ContentCoding;
-use super::super::decode_error::ContentDecodeError;
 use super::{DecoderBackend, DecoderStep, SCRATCH};
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// Compresses all of `input` and as much more as `flush` asks for.
 pub(super) fn deflate(

@@ -2,11 +2,11 @@
 
 use flate2::{Crc, Decompress};
 
-use super::super::content_coding::ContentCoding;
-use super::super::decode_error::ContentDecodeError;
 use super::deflate_stream::inflate;
 use super::gzip_header::GzipHeader;
 use super::{DecoderBackend, DecoderStep};
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// The length of CRC-32 and length behind the deflate stream.
 const TRAILER: usize = 8;

@@ -15,10 +15,10 @@ mod zstd_stream;
 
 use bytes::BytesMut;
 
-use super::content_coding::ContentCoding;
-use super::decode_error::ContentDecodeError;
 use super::encoder_options::{ContentEncodeError, EncoderOptions};
 use super::limits::DecodeLimits;
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// Bytes of output that a library is given room for at a time, on the stack: output is appended to the caller's buffer
 /// by what was written, so that a short flush does not reserve much.

@@ -5,9 +5,9 @@ use zstd::zstd_safe::{
     CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, SafeResult, get_error_name,
 };
 
-use super::super::content_coding::ContentCoding;
-use super::super::decode_error::ContentDecodeError;
 use super::{DecoderBackend, DecoderStep, EncoderBackend, SCRATCH};
+use crate::content::content_coding::ContentCoding;
+use crate::content::decode_error::ContentDecodeError;
 
 /// libzstd's words for a window above the limit; it has no stable number for the error.
 const WINDOW_TOO_LARGE: &str = "Frame requires too much memory for decoding";

@@ -1,20 +1,19 @@
 //! Errors of decoding a body.
 
-use super::content_coding::ContentCoding;
+use http::StatusCode;
 
-/// Characters of an unknown coding's name that its error repeats.
-pub(super) const NAME_SHOWN: usize = 32;
+use super::content_coding::ContentCoding;
 
 /// The reason why a body cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContentDecodeError {
-    /// The decoded body exceeds [`DecodeLimits::size`](super::DecodeLimits::size). A server answers 413.
+    /// The decoded body exceeds `DecodeLimits::size`. A server answers 413.
     #[error("the decoded body is larger than {limit} bytes")]
     TooLarge {
         /// The limit in bytes.
         limit: u64,
     },
-    /// The body expands more than [`DecodeLimits::ratio`](super::DecodeLimits::ratio) allows. A server answers 413.
+    /// The body expands more than `DecodeLimits::ratio` allows. A server answers 413.
     #[error("{decoded} bytes were decoded from {encoded}; at most {limit} for each are allowed")]
     Ratio {
         /// Decoded bytes so far.
@@ -24,7 +23,7 @@ pub enum ContentDecodeError {
         /// The largest number of decoded bytes for each byte received.
         limit: u64,
     },
-    /// The stream asks for a larger window than [`DecodeLimits::window_log`](super::DecodeLimits::window_log) allows. A
+    /// The stream asks for a larger window than `DecodeLimits::window_log` allows. A
     /// server answers 413.
     #[error("the {coding} body asks for a window of more than 2^{limit} bytes")]
     WindowTooLarge {
@@ -63,32 +62,19 @@ pub enum ContentDecodeError {
     },
 }
 
-/// The reason why a Content-Encoding is not decoded. A server answers 415 with the codings it knows in Accept-Encoding
-/// (RFC 9110, section 15.5.16).
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum UnsupportedCoding {
-    /// The coding is unknown, or its feature is not compiled in.
-    #[error("the content coding {name:?} is not supported")]
-    Unknown {
-        /// The name in the field, at most 32 characters of it.
-        name: String,
-    },
-    /// More codings are applied than [`DecodeLimits::MAX_LAYERS`](super::DecodeLimits::MAX_LAYERS).
-    #[error("more than {limit} content codings are applied")]
-    TooManyLayers {
-        /// The largest number of codings.
-        limit: usize,
-    },
-    /// The field's value is not a list of tokens.
-    #[error("the field Content-Encoding is not a list of names")]
-    Malformed,
-    /// The library could not allocate its state, see [`ContentDecodeError::Memory`].
-    #[error(transparent)]
-    Memory(#[from] ContentDecodeError),
-}
-
-impl UnsupportedCoding {
-    pub(super) fn unknown(name: &str) -> Self {
-        Self::Unknown { name: name.chars().take(NAME_SHOWN).collect() }
+impl ContentDecodeError {
+    /// Returns the status of the answer to a request with such a body: 413 if a limit is exceeded, 400 if the body is not
+    /// what its Content-Encoding says, 503 if there is no memory.
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::TooLarge { .. } | Self::Ratio { .. } | Self::WindowTooLarge { .. } => {
+                StatusCode::PAYLOAD_TOO_LARGE
+            }
+            Self::Corrupt { .. } | Self::Truncated { .. } | Self::TrailingBytes { .. } => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::Memory { .. } => StatusCode::SERVICE_UNAVAILABLE,
+        }
     }
 }

@@ -47,7 +47,7 @@ pub enum NegotiatedCoding {
     /// The body is to be sent as it is.
     Identity,
     /// The client refuses every coding that is available, and `identity` as well. RFC 9110 lets a server answer 415 or
-    /// send `identity` all the same; servers do the latter, and so does [`Compression`](super::Compression), because
+    /// send `identity` all the same; servers do the latter, and so does `Compression`, because
     /// a body that the client did not ask for serves it better than an error.
     NotAcceptable,
 }
