@@ -32,7 +32,7 @@ use crate::protocol::request_decoder::RequestEvent;
 use crate::protocol::request_head::RequestHead;
 use crate::service::into_response::IntoResponse;
 use crate::service::request::Request;
-use crate::service::service::Response;
+use crate::service::service::{Response, Service};
 
 /// A connection, without the type of its service's futures, which cannot be named.
 ///
@@ -59,7 +59,7 @@ pub(super) trait HttpConnection {
 }
 
 /// Returns the connection of a channel to a server.
-pub(super) fn connection<S: crate::Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpConnection> {
+pub(super) fn connection<S: Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpConnection> {
     let make_call = |service: Rc<S>, request: Request| async move { service.call(request).await };
     let state = ConnectionState::new(server.shared.options.limits);
     server.shared.counters.count_connection();
@@ -90,7 +90,7 @@ struct SlowClient(Duration);
 
 impl<S, M, F> Connection<S, M, F>
 where
-    S: crate::Service,
+    S: Service,
     M: Fn(Rc<S>, Request) -> F,
     F: Future<Output = Response> + 'static,
 {
@@ -549,7 +549,7 @@ where
 
 impl<S, M, F> HttpConnection for Connection<S, M, F>
 where
-    S: crate::Service,
+    S: Service,
     M: Fn(Rc<S>, Request) -> F,
     F: Future<Output = Response> + 'static,
 {
