@@ -5,6 +5,7 @@ mod bench;
 mod bodies;
 mod closing;
 mod ending;
+mod hostile;
 mod metrics;
 mod parts;
 mod pipelining;
