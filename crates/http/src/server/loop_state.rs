@@ -1,7 +1,7 @@
 //! What the connections of one server on one loop share.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +29,8 @@ pub(super) struct LoopShared {
     pub(super) fields: RefCell<StandingFields>,
     /// Header maps of sent responses, for the next requests.
     headers: RefCell<Vec<HeaderMap>>,
+    /// The memory of calls, of the type of the service's futures.
+    pub(super) calls: OnceCell<Rc<dyn Any>>,
     /// Room for the small parts of answers.
     buffer: Cell<BytesMut>,
 }
@@ -55,6 +57,7 @@ impl<S> LoopServer<S> {
             counters,
             fields,
             headers: RefCell::default(),
+            calls: OnceCell::new(),
             buffer: Cell::default(),
         };
         Self { service: Rc::new(service), shared }
