@@ -5,7 +5,9 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{Channel, Ctx, Draining, HalfClosed, Handler, HandlerResult, Msg, sleep};
+use waterwheel_channel::{
+    Channel, Ctx, DrainOptions, Drained, Draining, HalfClosed, Handler, HandlerResult, Msg, sleep,
+};
 use waterwheel_executor::Error;
 use waterwheel_http::{Body, HttpServer, Request, Response, upgrade_response};
 
@@ -524,4 +526,26 @@ fn h07_a_call_is_woken_from_another_thread() {
         seen.note(path);
     }
     assert_eq!(seen.notes().len(), 10);
+}
+
+#[test]
+fn h12_a_loop_that_drains_waits_for_what_is_in_the_air() {
+    let gate = Gate::default();
+    let server = gated(&gate, &DropCount::default());
+    let mut bench = Bench::of(&server);
+    bench.send([get("/a"), get("/b")].concat());
+    let options = DrainOptions::within(100 * SECOND).shutdown(Duration::ZERO, SECOND).unwrap();
+    let drained = bench.channel.channel().event_loop().drain(options);
+    bench.advance(10 * SECOND);
+    gate.open();
+    bench.channel.run();
+    assert!(drained.try_get().is_none());
+    assert_eq!(bench.received(), ok("/a"));
+    gate.open();
+    bench.channel.run();
+    assert!(bench.received().contains("connection: close\r\n"));
+    bench.finish();
+    assert_eq!(drained.try_get().unwrap().unwrap(), Drained::Complete);
+    drop(bench);
+    assert_over(&server, 2);
 }
