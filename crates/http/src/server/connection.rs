@@ -320,7 +320,8 @@ where
         self.count_answer(state, &facts, out.ctx());
         // Nothing follows a request that may change the protocol, so this was not it if others are in the air.
         state.awaits_upgrade &= !state.exchanges.is_empty();
-        if facts.closes {
+        // An answer may have begun before the drain.
+        if facts.closes || (state.is_draining && state.exchanges.is_empty()) {
             self.begin_close(state, out);
         } else if out.small_parts().len() > MAX_COLLECTED {
             out.pass_on();
@@ -431,7 +432,16 @@ where
         ctx.flush();
         self.drop_exchanges(state);
         self.begin_closing(state, ctx);
+        // At the end of a drain the channel is closed, which resets a connection with unread requests.
+        state.set_hold(ctx, state.is_draining);
         ctx.shutdown_output();
+    }
+
+    /// True if the last answer is so fresh that the client may not have read it yet. A close while further requests wait in
+    /// the socket would reset the connection, and take the answer away.
+    fn may_have_unread_answers(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
+        let since = ctx.now().since(state.deadlines.since());
+        state.written > 0 && !state.is_input_over && since < self.shared().options.linger
     }
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
@@ -601,9 +611,19 @@ where
     fn on_drain(&self, ctx: &Ctx<'_>) {
         self.with_state(|state| {
             state.is_draining = true;
-            if state.phase == ConnectionPhase::Open {
-                // What is in the air has its driver.
-                let _ = self.settle(state, ctx);
+            match state.phase {
+                ConnectionPhase::Open => {
+                    let mut out = self.begin_output(ctx);
+                    if state.exchanges.is_empty() && self.may_have_unread_answers(state, ctx) {
+                        self.begin_close(state, &mut out);
+                    }
+                    // What is in the air has its driver.
+                    let _ = self.finish(state, out, 0);
+                }
+                ConnectionPhase::Closing => {
+                    state.set_hold(ctx, state.deadlines.wait() == Wait::End);
+                }
+                ConnectionPhase::Upgraded => {}
             }
         });
     }
