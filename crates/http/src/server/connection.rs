@@ -41,7 +41,8 @@ pub(super) trait HttpConnection {
     fn on_active(&self, ctx: &Ctx<'_>);
     #[must_use]
     fn on_read(&self, ctx: &Ctx<'_>, bytes: Bytes) -> bool;
-    fn on_read_complete(&self, ctx: &Ctx<'_>);
+    #[must_use]
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool;
     #[must_use]
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool;
     /// Begins no further requests; closes an idle connection.
@@ -139,7 +140,10 @@ where
                 }
             }
         }
-        self.start_read(state, out);
+        // The rest of a body may be in the next read of the round, and may be malformed.
+        if !out.ctx().is_in_read_round() {
+            self.start_read(state, out);
+        }
     }
 
     #[inline]
@@ -588,12 +592,20 @@ where
         needs_driver.unwrap_or(false)
     }
 
-    fn on_read_complete(&self, ctx: &Ctx<'_>) {
-        self.with_state(|state| {
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool {
+        let needs_driver = self.with_state(|state| {
+            let mut needs_driver = false;
+            if state.has_read_request() && state.phase == ConnectionPhase::Open {
+                let mut out = self.begin_output(ctx);
+                self.start_read(state, &mut out);
+                needs_driver = self.finish(state, out, 0);
+            }
             if mem::take(&mut state.has_unflushed) {
                 ctx.flush();
             }
+            needs_driver
         });
+        needs_driver.unwrap_or(false)
     }
 
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool {
