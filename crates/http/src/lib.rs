@@ -12,7 +12,9 @@ pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
 pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
-pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
+pub use crate::protocol::encoder::{
+    ConnectionField, encode_body_end, encode_chunk_start, encode_request_head, encode_response_head,
+};
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
 pub use crate::protocol::limits::MessageLimits;

@@ -195,14 +195,17 @@ impl RequestDecoder {
                 break false;
             };
             let is_empty = line.start == line.end;
+            // Some clients send an empty line after a body (RFC 9112, section 2.2). It belongs to no head.
+            if is_empty && head.line.is_none() {
+                buf.advance(line.next);
+                continue;
+            }
             at = line.next;
             if head.bytes + at > limit {
                 return Err(too_large(head, limit));
             }
             match (&head.line, is_empty) {
-                // Some clients send an empty line after a body (RFC 9112, section 2.2).
-                (None, true) => {}
-                (None, false) => {
+                (None, _) => {
                     self.is_head_method = buf[line.start..].starts_with(b"HEAD ");
                     head.line = Some(parse_request_line(buf, line)?);
                 }

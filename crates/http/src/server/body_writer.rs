@@ -9,7 +9,7 @@ use waterwheel_executor::{Error, Origin, UserCode};
 
 use super::output::Output;
 use crate::body::source::{BodyChunk, BodySource};
-use crate::protocol::encoder::{put_body_end, put_chunk_start};
+use crate::protocol::encoder::{encode_body_end, encode_chunk_start};
 use crate::protocol::framing::BodyFraming;
 
 /// Writes the chunks of a source while the channel has room.
@@ -148,7 +148,7 @@ impl BodyWriter {
         }
         let is_chunked = self.framing == BodyFraming::Chunked;
         if is_chunked {
-            put_chunk_start(len, out.small_parts());
+            encode_chunk_start(len, out.small_parts());
         }
         match chunk {
             BodyChunk::Bytes(bytes) => out.write_bytes(bytes),
@@ -164,7 +164,7 @@ impl BodyWriter {
         match self.framing {
             BodyFraming::Chunked => {
                 let trailers = self.source.take_trailers();
-                put_body_end(trailers.as_ref(), out.small_parts());
+                encode_body_end(trailers.as_ref(), out.small_parts());
             }
             BodyFraming::Length(announced) if self.written < announced => {
                 let found = self.written;
