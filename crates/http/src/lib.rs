@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod codec;
 mod files;
+mod outbound;
 mod protocol;
 mod server;
 mod service;
@@ -11,6 +13,10 @@ pub use crate::body::error::BodyError;
 pub use crate::body::incoming::Incoming;
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
+pub use crate::codec::{
+    Aggregator, BodyEnd, FullRequest, FullResponse, HttpClientCodec, HttpClientCodecBuilder,
+    HttpCodecError, HttpServerCodec, HttpServerCodecBuilder, RefuseRequest, RequestRefused,
+};
 pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{
     ConnectionField, encode_body_end, encode_chunk_start, encode_request_head, encode_response_head,

@@ -7,8 +7,8 @@ use waterwheel_channel::FileRegion;
 use waterwheel_executor::engine::{drop_in_turn, run_user_code};
 use waterwheel_executor::{Error, Origin, UserCode};
 
-use super::output::Output;
 use crate::body::source::{BodyChunk, BodySource};
+use crate::outbound::output::Output;
 use crate::protocol::encoder::{encode_body_end, encode_chunk_start};
 use crate::protocol::framing::BodyFraming;
 
