@@ -10,15 +10,15 @@ use crate::outbound::output::Output;
 use crate::outbound::standing_fields::StandingFields;
 use crate::protocol::encoder::ServerFields;
 
-/// What the codecs of a loop share: room for small parts, and the date.
-struct LoopParts {
+/// The state that all codecs of a loop share: room for small parts, and the date.
+struct CodecLoopState {
     buffer: Cell<BytesMut>,
     fields: RefCell<StandingFields>,
 }
 
-static PARTS: LoopLocal<LoopParts> = LoopLocal::new(LoopParts::new);
+static PARTS: LoopLocal<CodecLoopState> = LoopLocal::new(CodecLoopState::new);
 
-impl LoopParts {
+impl CodecLoopState {
     fn new() -> Self {
         Self { buffer: Cell::default(), fields: RefCell::new(StandingFields::new(None)) }
     }

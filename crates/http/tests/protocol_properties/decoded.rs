@@ -1,4 +1,4 @@
-//! What the decoders made of some bytes, in a form that can be compared.
+//! Events of the decoders, in a form that can be compared.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};

@@ -40,7 +40,8 @@ use crate::protocol::limits::MessageLimits;
 ///    answered are errors: they are fired inward, and the channel is closed.
 /// 4. *End.* The channel is closed after a response behind which the server sends no other.
 /// 5. *Upgrade.* After a response of status 101, or of 2xx to CONNECT, nothing more is decoded: the handler removes the
-///    codec (`edit.remove_codec(name)`), and the bytes behind the response are passed on.
+///    codec (`edit.remove_codec(name)`) after it has added the handlers of the next protocol, and the bytes behind the
+///    response are passed on to them.
 #[derive(Clone, Debug, Default)]
 pub struct HttpClientCodec {
     pub(super) options: ClientCodecOptions,

@@ -1,4 +1,4 @@
-//! What the two slots of a client's codec share: the requests without a response.
+//! The requests without a response, which both slots of a client's codec share.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

@@ -21,7 +21,7 @@ pub(super) struct ResponseDecodeSlot {
     exchanges: Rc<ClientExchanges>,
     decoder: ResponseDecoder,
     unread: Cumulation,
-    step: ResponseStep,
+    step: ReceivingStep,
     /// True if no other response follows the one that is being decoded.
     is_last: bool,
     /// True if the current round of reads has brought bytes.
@@ -31,7 +31,7 @@ pub(super) struct ResponseDecodeSlot {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ResponseStep {
+enum ReceivingStep {
     /// Nothing of a response has come.
     Between,
     /// Bytes of a head have come, or an interim response.
@@ -45,7 +45,7 @@ impl ResponseDecodeSlot {
             exchanges,
             decoder: ResponseDecoder::new(limits),
             unread: Cumulation::default(),
-            step: ResponseStep::Between,
+            step: ReceivingStep::Between,
             is_last: false,
             round_had_bytes: false,
             round_had_message: false,
@@ -60,7 +60,7 @@ impl ResponseDecodeSlot {
     fn decode(&mut self, ctx: &Ctx<'_>, bytes: Bytes) {
         let mut buf = self.unread.append(bytes);
         while self.is_open() && !ctx.is_removed() {
-            if self.step == ResponseStep::Between {
+            if self.step == ReceivingStep::Between {
                 if buf.is_empty() {
                     break;
                 }
@@ -68,7 +68,7 @@ impl ResponseDecodeSlot {
                     return self.fail(ctx, HttpCodecError::UnexpectedBytes { bytes: buf.len() });
                 };
                 self.decoder.expect(method);
-                self.step = ResponseStep::Head;
+                self.step = ReceivingStep::Head;
             }
             match self.decoder.decode(&mut buf) {
                 Ok(Some(event)) => {
@@ -109,7 +109,7 @@ impl ResponseDecodeSlot {
             self.exchanges.phase() == ClientPhase::LastRequest && self.exchanges.count() == 0;
         self.is_last = !is_upgrade && (!head.keeps_alive || is_answer_to_last);
         let has_body = !matches!(head.framing, BodyFraming::None | BodyFraming::Length(0));
-        self.step = if has_body { ResponseStep::Body } else { ResponseStep::Between };
+        self.step = if has_body { ReceivingStep::Body } else { ReceivingStep::Between };
         ctx.fire_read(head);
         if !has_body {
             ctx.fire_read(BodyEnd::default());
@@ -118,7 +118,7 @@ impl ResponseDecodeSlot {
     }
 
     fn end_response(&mut self, ctx: &Ctx<'_>) {
-        self.step = ResponseStep::Between;
+        self.step = ReceivingStep::Between;
         if self.is_last && self.is_open() {
             self.exchanges.set_phase(ClientPhase::Over);
             self.report_missing(ctx);
@@ -131,7 +131,7 @@ impl ResponseDecodeSlot {
         if !self.is_open() {
             return;
         }
-        if self.step != ResponseStep::Between {
+        if self.step != ReceivingStep::Between {
             match self.decoder.finish() {
                 Ok(Some(event)) => self.pass_on(ctx, event),
                 Ok(None) => {}

@@ -11,8 +11,8 @@ use crate::protocol::response_decoder::ResponseHead;
 
 /// A request in the air: what its answer depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RequestFacts {
-    /// Its number on the connection.
+pub(super) struct AskedRequest {
+    /// The number of the request on its connection.
     pub(super) number: u64,
     pub(super) is_head: bool,
     pub(super) is_connect: bool,
@@ -27,7 +27,7 @@ pub(super) struct RequestFacts {
     pub(super) refused: Option<MessageError>,
 }
 
-impl RequestFacts {
+impl AskedRequest {
     pub(super) fn of(head: &RequestHead, number: u64) -> Self {
         Self {
             number,
@@ -70,7 +70,7 @@ pub(super) struct AnswerPlan {
 
 impl AnswerPlan {
     /// Decides how an answer is framed; `must_close` is true if the state of the connection has it end.
-    pub(super) fn of(head: &ResponseHead, facts: &RequestFacts, must_close: bool) -> Self {
+    pub(super) fn of(head: &ResponseHead, facts: &AskedRequest, must_close: bool) -> Self {
         let status = head.status;
         if status == StatusCode::SWITCHING_PROTOCOLS || (facts.is_connect && status.is_success()) {
             let connection = match status {
@@ -117,7 +117,7 @@ impl AnswerPlan {
 }
 
 /// True if the fields say how long the body would be that a HEAD request does not get.
-fn has_own_length(head: &ResponseHead, facts: &RequestFacts) -> bool {
+fn has_own_length(head: &ResponseHead, facts: &AskedRequest) -> bool {
     facts.is_head && head.headers.contains_key(header::CONTENT_LENGTH)
 }
 
@@ -127,14 +127,14 @@ mod tests {
 
     use super::*;
 
-    fn facts(method: Method, version: Version) -> RequestFacts {
+    fn facts(method: Method, version: Version) -> AskedRequest {
         let mut head = RequestHead::new(method, "/".parse().unwrap(), BodyFraming::None);
         head.version = version;
         head.keeps_alive = version == Version::HTTP_11;
-        RequestFacts::of(&head, 0)
+        AskedRequest::of(&head, 0)
     }
 
-    fn plan(status: u16, framing: BodyFraming, facts: &RequestFacts) -> AnswerPlan {
+    fn plan(status: u16, framing: BodyFraming, facts: &AskedRequest) -> AnswerPlan {
         let head = ResponseHead::new(StatusCode::from_u16(status).unwrap(), framing);
         AnswerPlan::of(&head, facts, false)
     }

@@ -3,15 +3,16 @@
 use std::rc::Rc;
 
 use http::{HeaderMap, StatusCode};
-use waterwheel_channel::{Ctx, HandlerResult};
+use waterwheel_channel::{Completion, Ctx, HandlerResult};
 use waterwheel_executor::Error;
 
-use super::answer_plan::{AnswerPlan, RequestFacts};
-use super::connection::{CodecPhase, ServerConnection};
+use super::answer_plan::{AnswerPlan, AskedRequest};
+use super::connection::ServerConnection;
+use super::connection_flags::CodecPhase;
 use crate::codec::error::HttpCodecError;
 use crate::codec::messages::{FullResponse, full_framing};
 use crate::codec::outgoing_body::OutgoingBody;
-use crate::codec::part_writer::{with_server_fields, write_parts};
+use crate::codec::part_writer::{complete_after_parts, with_server_fields, write_parts};
 use crate::outbound::output::Output;
 use crate::protocol::encoder::{
     ConnectionField, ResponseFields, encode_response, encode_response_head, put_continue,
@@ -51,7 +52,7 @@ impl ServerConnection {
     }
 
     /// Returns the request that this head answers.
-    fn check_turn(&self, ctx: &Ctx<'_>, head: &ResponseHead) -> Result<RequestFacts, Error> {
+    fn check_turn(&self, ctx: &Ctx<'_>, head: &ResponseHead) -> Result<AskedRequest, Error> {
         match self.front() {
             _ if self.flags().phase != CodecPhase::Open => {
                 HttpCodecError::ConnectionEnding.refuse()
@@ -109,18 +110,26 @@ impl ServerConnection {
         self: &Rc<Self>,
         ctx: &Ctx<'_>,
         trailers: Option<&HeaderMap>,
+        done: &mut Completion,
     ) -> HandlerResult {
         let Some(answer) = self.answer.get() else { return self.refuse_part() };
         if let Err(error) = write_parts(ctx, |out| answer.body.finish(trailers, out)) {
             return self.fail(ctx, error);
         }
         self.answer.set(None);
+        // Nothing can be written behind the last answer.
+        complete_after_parts(ctx, done);
         self.end_answer(ctx, answer.is_upgrade, answer.closes);
         Ok(())
     }
 
     /// Writes a whole answer.
-    pub(super) fn write_full(self: &Rc<Self>, ctx: &Ctx<'_>, full: FullResponse) -> HandlerResult {
+    pub(super) fn write_full(
+        self: &Rc<Self>,
+        ctx: &Ctx<'_>,
+        full: FullResponse,
+        done: &mut Completion,
+    ) -> HandlerResult {
         let FullResponse { response, trailers } = full;
         let (parts, body) = response.into_parts();
         let framing = full_framing(&body, trailers.as_deref());
@@ -132,6 +141,7 @@ impl ServerConnection {
             answer.write_bytes(body, out)?;
             answer.finish(trailers.as_deref(), out)
         })?;
+        complete_after_parts(ctx, done);
         self.end_answer(ctx, answer.is_upgrade, answer.closes);
         Ok(())
     }

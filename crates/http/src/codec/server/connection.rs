@@ -1,4 +1,4 @@
-//! What the two slots of a server's codec share: the requests in the air, and how the connection ends.
+//! The state that both slots of a server's codec share: the requests in the air, and how the connection ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,9 +8,10 @@ use bytes::Bytes;
 use waterwheel_channel::{Ctx, Cumulation, Hold, LocalCtx, ReadPause};
 use waterwheel_executor::Error;
 
-use super::answer_plan::RequestFacts;
+use super::answer_plan::AskedRequest;
 use super::answers::AnswerInProgress;
 use super::builder::ServerCodecOptions;
+use super::connection_flags::{CodecPhase, ConnectionFlags};
 use crate::codec::messages::{BodyEnd, RequestRefused};
 use crate::protocol::error::{Malformation, MessageError};
 use crate::protocol::framing::BodyFraming;
@@ -23,7 +24,7 @@ pub(super) struct ServerConnection {
     /// Absent while requests are decoded, and once the connection is over.
     decoding: Cell<Option<Box<Decoding>>>,
     /// Requests without a complete answer, in order.
-    requests: RefCell<VecDeque<RequestFacts>>,
+    requests: RefCell<VecDeque<AskedRequest>>,
     /// The answer whose head is written.
     pub(super) answer: Cell<Option<AnswerInProgress>>,
     flags: Cell<ConnectionFlags>,
@@ -39,39 +40,6 @@ struct Decoding {
     decoder: RequestDecoder,
     unread: Cumulation,
     has_unread: bool,
-}
-
-/// The phases of a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum CodecPhase {
-    /// Requests are decoded and answered.
-    #[default]
-    Open,
-    /// The last answer is written, or the channel is about to be closed: what is still read is dropped.
-    Closing,
-    /// Another protocol follows: what is read is kept for it.
-    Upgraded,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct ConnectionFlags {
-    pub(super) phase: CodecPhase,
-    /// The number of the next request.
-    next_number: u64,
-    /// True if the request that was decoded last is the last one of the connection.
-    is_last: bool,
-    /// True if a request was refused: nothing more is decoded.
-    is_refused: bool,
-    /// The request whose body is being received.
-    pub(super) receiving: Option<u64>,
-    /// The bytes of that body that are still to come, if its length is known.
-    body_left: Option<u64>,
-    /// The bytes of that body that have come after the answer.
-    skipped: u64,
-    /// The request whose answer may change the protocol.
-    upgrading: Option<u64>,
-    is_draining: bool,
-    is_input_over: bool,
 }
 
 /// The tag of the timer that ends the wait for the client's end.
@@ -191,7 +159,7 @@ impl ServerConnection {
 
     fn begin_request(&self, ctx: &Ctx<'_>, head: RequestHead, has_body: bool) {
         let number = self.flags().next_number;
-        let mut facts = RequestFacts::of(&head, number);
+        let mut facts = AskedRequest::of(&head, number);
         facts.may_continue = self.options.continues_by_itself;
         self.update(|flags| {
             flags.next_number += 1;
@@ -220,7 +188,7 @@ impl ServerConnection {
     }
 
     /// Changes the facts of this request if it is the last one that has no complete answer.
-    fn change_last(&self, number: Option<u64>, change: impl FnOnce(&mut RequestFacts)) -> bool {
+    fn change_last(&self, number: Option<u64>, change: impl FnOnce(&mut AskedRequest)) -> bool {
         let mut requests = self.requests.borrow_mut();
         match requests.back_mut() {
             Some(facts) if Some(facts.number) == number => {
@@ -232,7 +200,7 @@ impl ServerConnection {
     }
 
     /// Returns the request whose turn it is.
-    pub(super) fn front(&self) -> Option<RequestFacts> {
+    pub(super) fn front(&self) -> Option<AskedRequest> {
         self.requests.borrow().front().copied()
     }
 
@@ -266,7 +234,7 @@ impl ServerConnection {
     }
 
     /// True if the rest of this request's body may never come, or is not worth reading, so that nothing can follow it.
-    pub(super) fn must_close_after(&self, facts: &RequestFacts) -> bool {
+    pub(super) fn must_close_after(&self, facts: &AskedRequest) -> bool {
         let flags = self.flags();
         flags.receiving == Some(facts.number)
             && (facts.awaits_continue || flags.body_left > Some(MAX_SKIPPED))
@@ -287,7 +255,7 @@ impl ServerConnection {
         });
         let is_answered = match receiving {
             None => {
-                let facts = RequestFacts::of_refused(flags.next_number, is_head, error);
+                let facts = AskedRequest::of_refused(flags.next_number, is_head, error);
                 self.requests.borrow_mut().push_back(facts);
                 false
             }
@@ -360,10 +328,13 @@ impl ServerConnection {
         if flags.is_input_over && !is_between && !flags.is_refused && (is_in_body || is_idle) {
             return self.refuse(ctx, Malformation::Truncated.into(), is_head);
         }
-        if is_idle && (flags.is_draining || (flags.is_input_over && !has_unread)) {
+        let is_idle_drain = flags.is_draining && ctx.channel().pending_bytes() == 0;
+        if is_idle && is_idle_drain {
             self.end();
-            ctx.close();
-            return;
+            return ctx.close();
+        }
+        if is_idle && (flags.is_draining || (flags.is_input_over && !has_unread)) {
+            return self.begin_close(ctx);
         }
         if is_idle {
             self.hold.take();

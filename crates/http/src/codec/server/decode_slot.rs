@@ -7,7 +7,8 @@ use waterwheel_channel::{
     Ctx, Draining, Events, HalfClosed, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 
-use super::connection::{CodecPhase, ServerConnection};
+use super::connection::ServerConnection;
+use super::connection_flags::CodecPhase;
 use crate::codec::messages::BodyEnd;
 use crate::protocol::request_decoder::RequestHead;
 

@@ -7,7 +7,8 @@ use waterwheel_channel::{
     Completion, Ctx, Events, FileRegion, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 
-use super::connection::{CodecPhase, ServerConnection};
+use super::connection::ServerConnection;
+use super::connection_flags::CodecPhase;
 use crate::codec::error::HttpCodecError;
 use crate::codec::messages::{BodyEnd, FullResponse, RefuseRequest};
 use crate::codec::part_writer::complete_after_parts;
@@ -24,7 +25,7 @@ impl AnswerEncodeSlot {
     }
 
     /// Encodes a message; returns it if it is none of the codec's.
-    fn encode(&self, ctx: &Ctx<'_>, msg: Msg) -> Result<HandlerResult, Msg> {
+    fn encode(&self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> Result<HandlerResult, Msg> {
         let connection = &self.connection;
         let msg = match msg.into_bytes() {
             Ok(bytes) => {
@@ -37,11 +38,11 @@ impl AnswerEncodeSlot {
             Err(other) => other,
         };
         let msg = match msg.take::<BodyEnd>() {
-            Ok(end) => return Ok(connection.write_end(ctx, end.trailers.as_deref())),
+            Ok(end) => return Ok(connection.write_end(ctx, end.trailers.as_deref(), done)),
             Err(other) => other,
         };
         let msg = match msg.take::<FullResponse>() {
-            Ok(full) => return Ok(connection.write_full(ctx, full)),
+            Ok(full) => return Ok(connection.write_full(ctx, full, done)),
             Err(other) => other,
         };
         let msg = match msg.take::<FileRegion>() {
@@ -83,7 +84,7 @@ impl Handler for AnswerEncodeSlot {
             ctx.write_with(msg, done.take());
             return Ok(());
         }
-        match self.encode(ctx, msg) {
+        match self.encode(ctx, msg, done) {
             Ok(Ok(())) => complete_after_parts(ctx, done),
             Ok(Err(error)) => return Err(error),
             Err(other) => ctx.write_with(other, done.take()),

@@ -10,7 +10,7 @@
 //! | file | |
 //! |---|---|
 //! | `builder.rs` | options, and how the codec is added |
-//! | `connection.rs` | what both slots share: requests in the air, and how the connection ends |
+//! | `connection.rs`, `connection_flags.rs` | what both slots share: requests in the air, and how the connection ends |
 //! | `answer_plan.rs` | the facts of a request on which its answer depends; how an answer is framed |
 //! | `answers.rs` | an answer part by part; the answers of the codec itself |
 //! | `decode_slot.rs`, `encode_slot.rs` | the two handlers |
@@ -19,6 +19,7 @@ mod answer_plan;
 mod answers;
 mod builder;
 mod connection;
+mod connection_flags;
 mod decode_slot;
 mod encode_slot;
 
