@@ -58,7 +58,7 @@ impl AskedRequest {
 
 /// How an answer is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct AnswerPlan {
+pub(super) struct PlannedAnswer {
     pub(super) framing: BodyFraming,
     pub(super) connection: ConnectionField,
     pub(super) sends_body: bool,
@@ -68,7 +68,7 @@ pub(super) struct AnswerPlan {
     pub(super) closes: bool,
 }
 
-impl AnswerPlan {
+impl PlannedAnswer {
     /// Decides how an answer is framed; `must_close` is true if the state of the connection has it end.
     pub(super) fn of(head: &ResponseHead, facts: &AskedRequest, must_close: bool) -> Self {
         let status = head.status;
@@ -134,9 +134,9 @@ mod tests {
         AskedRequest::of(&head, 0)
     }
 
-    fn plan(status: u16, framing: BodyFraming, facts: &AskedRequest) -> AnswerPlan {
+    fn plan(status: u16, framing: BodyFraming, facts: &AskedRequest) -> PlannedAnswer {
         let head = ResponseHead::new(StatusCode::from_u16(status).unwrap(), framing);
-        AnswerPlan::of(&head, facts, false)
+        PlannedAnswer::of(&head, facts, false)
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
     fn h04_the_length_of_a_body_that_head_does_not_get_may_stand_in_the_fields() {
         let mut head = ResponseHead::new(StatusCode::OK, BodyFraming::Length(0));
         head.headers.insert("content-length", HeaderValue::from_static("7"));
-        let planned = |facts| AnswerPlan::of(&head, &facts, false).framing;
+        let planned = |facts| PlannedAnswer::of(&head, &facts, false).framing;
         assert_eq!(planned(facts(Method::HEAD, Version::HTTP_11)), BodyFraming::None);
         assert_eq!(planned(facts(Method::GET, Version::HTTP_11)), BodyFraming::Length(0));
     }

@@ -6,7 +6,7 @@ use http::{HeaderMap, StatusCode};
 use waterwheel_channel::{Completion, Ctx, HandlerResult};
 use waterwheel_executor::Error;
 
-use super::answer_plan::{AnswerPlan, AskedRequest};
+use super::answer_plan::{AskedRequest, PlannedAnswer};
 use super::connection::ServerConnection;
 use super::connection_flags::CodecPhase;
 use crate::codec::error::HttpCodecError;
@@ -74,7 +74,7 @@ impl ServerConnection {
     ) -> Result<AnswerInProgress, Error> {
         let facts = self.check_turn(ctx, head)?;
         let must_close = self.ends_after_answer() || self.must_close_after(&facts);
-        let plan = AnswerPlan::of(head, &facts, must_close);
+        let plan = PlannedAnswer::of(head, &facts, must_close);
         let mut body = OutgoingBody::new(plan.framing, plan.sends_body);
         let result = write_parts(ctx, |out| {
             put_head(head, &plan, None, out);
@@ -155,7 +155,7 @@ impl ServerConnection {
         }
         let text = format!("{error}\n");
         let head = ResponseHead::new(error.status(), BodyFraming::Length(text.len() as u64));
-        let plan = AnswerPlan::of(&head, &facts, true);
+        let plan = PlannedAnswer::of(&head, &facts, true);
         write_parts(ctx, |out| {
             put_head(&head, &plan, Some(REFUSAL_TYPE), out);
             if plan.sends_body {
@@ -195,7 +195,7 @@ fn put_interim(head: &ResponseHead, out: &mut Output<'_>) {
 
 fn put_head(
     head: &ResponseHead,
-    plan: &AnswerPlan,
+    plan: &PlannedAnswer,
     content_type: Option<&'static str>,
     out: &mut Output<'_>,
 ) {
