@@ -46,6 +46,25 @@ fn h04_a_client_that_does_not_finish_is_ended_after_a_while() {
 }
 
 #[test]
+fn h05_a_client_that_reads_slowly_gets_the_last_answer_and_one_that_stalls_is_ended() {
+    let mut bench = TestBench::server();
+    let _ = bench.send(LAST);
+    bench.channel.set_room(0);
+    let body = Bytes::from(vec![b'x'; 4000]);
+    drop(bench.write(FullResponse::from(http::Response::new(body))));
+    for _ in 0..3 {
+        bench.channel.advance(Duration::from_secs(4));
+        bench.channel.set_room(1000);
+        bench.channel.run();
+        assert!(bench.is_open());
+    }
+    bench.channel.advance(Duration::from_secs(5));
+    bench.channel.advance(Duration::from_secs(5));
+    assert!(!bench.is_open());
+    assert_eq!(bench.sent().len(), 3000 - "date: Sun, 06 Nov 1994 08:49:37 GMT\r\n".len());
+}
+
+#[test]
 fn h04_a_client_that_has_finished_gets_its_answers() {
     let mut bench = TestBench::server();
     assert_eq!(bench.send(GET.repeat(2)).len(), 4);

@@ -158,7 +158,8 @@ impl HttpServerCodecBuilder {
         self
     }
 
-    /// Sets for how long a client may go on sending after the last answer. Five seconds by default.
+    /// Sets for how long a client may go on sending after the last answer, and for how long it may read nothing of what
+    /// is left of that. Five seconds by default.
     pub fn linger(mut self, time: Duration) -> Self {
         self.options.linger = time;
         self

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_channel::{Ctx, Cumulation, Hold, LocalCtx, ReadPause};
-use waterwheel_executor::Error;
+use waterwheel_executor::{Error, Nanos};
 
 use super::answer_plan::AskedRequest;
 use super::answers::AnswerInProgress;
@@ -28,6 +28,8 @@ pub(super) struct ServerConnection {
     /// The answer whose head is written.
     pub(super) answer: Cell<Option<AnswerInProgress>>,
     flags: Cell<ConnectionFlags>,
+    /// The time of the last look at a connection that is ending.
+    lingers_since: Cell<Nanos>,
     /// The context of the decoder's slot.
     decoder_slot: RefCell<Option<LocalCtx>>,
     pause: Cell<Option<ReadPause>>,
@@ -55,6 +57,7 @@ impl ServerConnection {
             requests: RefCell::default(),
             answer: Cell::default(),
             flags: Cell::default(),
+            lingers_since: Cell::default(),
             decoder_slot: RefCell::default(),
             pause: Cell::default(),
             hold: Cell::default(),
@@ -368,7 +371,14 @@ impl ServerConnection {
     }
 
     pub(super) fn on_timer(&self, ctx: &Ctx<'_>, tag: u32) {
-        if tag == LINGER_TIMER {
+        if tag != LINGER_TIMER {
+            return;
+        }
+        let since = self.lingers_since.replace(ctx.now());
+        // A client that reads slowly, but reads, gets the rest.
+        if ctx.channel().pending_bytes() > 0 && ctx.last_write() >= Some(since) {
+            ctx.schedule(self.options.linger, LINGER_TIMER);
+        } else {
             ctx.close();
         }
     }
@@ -377,8 +387,11 @@ impl ServerConnection {
     /// finished or had its time, so that no RST overtakes the last answer.
     pub(super) fn begin_close(&self, ctx: &Ctx<'_>) {
         self.end();
+        // Recorded from the first call on.
+        let _ = ctx.last_write();
         ctx.flush();
         ctx.shutdown_output();
+        self.lingers_since.set(ctx.now());
         ctx.schedule(self.options.linger, LINGER_TIMER);
     }
 
