@@ -29,7 +29,7 @@ fn check_with_others(events: &[Seen<RequestHead>], stream: &[u8]) {
     let mut rest = stream;
     let mut events = events.iter();
     while let Some(Seen::Head(head)) = events.next() {
-        let has_body = !matches!(head.framing, BodyFraming::None | BodyFraming::Length(0));
+        let has_body = !matches!(head.framing(), BodyFraming::None | BodyFraming::Length(0));
         let mut body = &Vec::new();
         if has_body {
             let mut event = events.next();
@@ -42,25 +42,25 @@ fn check_with_others(events: &[Seen<RequestHead>], stream: &[u8]) {
         let naive;
         (naive, rest) = read_naively(rest);
         assert_eq!(&naive.body, body);
-        assert_eq!(format!("{:?}", head.version), naive.version);
+        assert_eq!(format!("{:?}", head.version()), naive.version);
         check_head(head, &naive);
         check_with_httparse(&naive);
     }
 }
 
 fn check_head(head: &RequestHead, naive: &NaiveRequest<'_>) {
-    assert_eq!(head.method.as_str(), naive.method);
-    assert_eq!(Some(&head.uri), naive.target.parse().ok().as_ref());
+    assert_eq!(head.method().as_str(), naive.method);
+    assert_eq!(Some(head.uri()), naive.target.parse().ok().as_ref());
     if naive.target.starts_with('/') {
-        assert_eq!(head.uri.to_string(), naive.target);
+        assert_eq!(head.uri().to_string(), naive.target);
     }
-    assert!(matches!(head.version, Version::HTTP_10 | Version::HTTP_11));
+    assert!(matches!(head.version(), Version::HTTP_10 | Version::HTTP_11));
     let mut fields = HeaderMap::new();
     for (name, value) in &naive.fields {
         let name: http::HeaderName = name.parse().unwrap();
         fields.append(name, http::HeaderValue::from_bytes(value).unwrap());
     }
-    assert_eq!(head.headers, fields);
+    assert_eq!(*head.headers(), fields);
 }
 
 /// Checks that httparse accepts the head, and reads it as the naive reader does.

@@ -33,6 +33,7 @@
 //! | `micro tls <echoes> <size>` | echoes over TLS 1.3, the loop on its own thread |
 //! | `micro tls-server <port> <certificate> <key>` | an echo server with TLS 1.3, without session tickets |
 //! | `micro http-server <port>` | hyper's HTTP/1 on one loop: `Hello, World!` |
+//! | `micro plaintext <port>` | the same by `waterwheel::http` |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -43,6 +44,7 @@ mod datagrams;
 mod frames;
 mod hops;
 mod http;
+mod plaintext;
 mod replies;
 mod served;
 mod streams;
@@ -96,6 +98,10 @@ fn main() -> MicroResult {
         "tls-server" => match &arguments[1..] {
             [port, certificate, key] => tls::server(port.parse()?, certificate, key),
             _ => Err("usage: micro tls-server <port> <certificate> <key>".into()),
+        },
+        "plaintext" => match &arguments[1..] {
+            [port] => plaintext::server(port.parse()?),
+            _ => Err("usage: micro plaintext <port>".into()),
         },
         "http-server" => match &arguments[1..] {
             [port] => http::server(port.parse()?),

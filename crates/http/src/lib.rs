@@ -2,7 +2,12 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod client;
 mod codec;
+#[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
+mod coding;
+mod content;
+mod events;
 mod files;
 mod outbound;
 mod protocol;
@@ -10,25 +15,60 @@ mod server;
 mod service;
 
 pub use crate::body::error::BodyError;
-pub use crate::body::incoming::Incoming;
+pub use crate::body::incoming::{ChangedBody, Incoming};
 pub use crate::body::outgoing::Body;
 pub use crate::body::source::{BodyChunk, BodySource, poll_source};
+pub use crate::client::client::Client;
+pub use crate::client::error::{ClientError, InvalidClient};
+pub use crate::client::options::ClientBuilder;
+pub use crate::client::proxy::Proxy;
+pub use crate::client::request_builder::RequestBuilder;
+pub use crate::client::upgrade::into_upgraded;
 pub use crate::codec::{
     Aggregator, BodyEnd, FullRequest, FullResponse, HttpClientCodec, HttpClientCodecBuilder,
     HttpCodecError, HttpServerCodec, HttpServerCodecBuilder, RefuseRequest, RequestRefused,
 };
-pub use crate::files::{DEFAULT_MAX_RANGES, FileBody, FilePart, Files, FilesBuilder, InvalidFiles};
+#[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
+pub use crate::coding::{
+    CompressedService, Compression, CompressionBuilder, CompressionFacts, ContentDecoder,
+    ContentEncodeError, ContentEncoder, DECODE_STEP, DecodeLimits, DecodeStatus,
+    DecompressedService, ENCODE_STEP, EncoderOptions, UnsupportedCoding, compressed, decompress,
+    decompressed,
+};
+pub use crate::content::accept_encoding::{AcceptEncoding, MAX_ACCEPT_ENCODING, NegotiatedCoding};
+pub use crate::content::content_coding::ContentCoding;
+pub use crate::content::decode_error::ContentDecodeError;
+pub use crate::events::decoder::{EventDecoder, EventStreamError, ReceivedEvent};
+pub use crate::events::event::{EncodedEvent, InvalidEvent, ServerEvent};
+pub use crate::events::queue::{EventSendError, SlowReader};
+pub use crate::events::sender::{
+    EventQueueBuilder, EventReaderTooSlow, EventSender, QueuedEvents, ZeroEventCapacity,
+};
+pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
+pub use crate::files::{DEFAULT_MAX_RANGES, Files, FilesBuilder, InvalidFiles};
 pub use crate::protocol::encoder::{
     ConnectionField, encode_body_end, encode_chunk_start, encode_request_head, encode_response_head,
 };
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
 pub use crate::protocol::limits::MessageLimits;
-pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
+pub use crate::protocol::request_decoder::{RequestDecoder, RequestEvent};
+pub use crate::protocol::request_head::RequestHead;
 pub use crate::protocol::response_decoder::{ResponseDecoder, ResponseEvent, ResponseHead};
 pub use crate::server::{
     HttpMetrics, HttpServer, HttpServerBuilder, InvalidHttpOption, LATENCY_BUCKETS, serve,
     upgrade_response,
 };
 pub use crate::service::into_response::IntoResponse;
-pub use crate::service::service::{Request, Response, Service};
+#[cfg(feature = "json")]
+pub use crate::service::json::{Json, JsonError, request_json};
+pub use crate::service::path_params::PathParams;
+pub use crate::service::query::query_pairs;
+pub use crate::service::request::Request;
+pub use crate::service::route_pattern::InvalidRoute;
+pub use crate::service::router::{Router, RouterBuilder};
+pub use crate::service::service::{Response, Service};
+#[cfg(feature = "tower")]
+pub use crate::service::tower::TowerService;
+#[cfg(feature = "tower")]
+pub use crate::service::tower::send_body::SendBody;

@@ -117,7 +117,7 @@ struct BodilessService {
 impl Handler for BodilessService {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         if let Some(head) = msg.get::<RequestHead>() {
-            let answer = match (head.uri.path(), &head.method) {
+            let answer = match (head.path(), head.method()) {
                 ("/echo", &Method::POST) => None,
                 ("/echo", _) => Some((405, "POST", "")),
                 ("/plaintext", &Method::GET | &Method::HEAD) => Some((200, "", "Hello, World!")),

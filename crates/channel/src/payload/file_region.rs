@@ -1,7 +1,7 @@
 //! File regions: parts of a file that the kernel sends without reading them into memory (C07).
 
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::ops::{Bound, RangeBounds};
 // Positioned reads (pread): the only way to read a shared file without moving its cursor.
@@ -71,9 +71,7 @@ impl FileRegion {
         let file = file.into();
         let metadata = file.metadata()?;
         if !metadata.is_file() {
-            return Err(invalid_input(format!(
-                "only regular files can be sent: {file:?} is not one"
-            )));
+            return Err(not_regular(&file));
         }
         file.read_at(&mut [], 0).map_err(|error| {
             io::Error::new(error.kind(), format!("{file:?} cannot be read: {error}"))
@@ -108,6 +106,19 @@ impl FileRegion {
     /// The file is not a regular file, or cannot be read.
     pub fn whole(file: impl Into<Arc<File>>) -> io::Result<Self> {
         Self::new(file, ..)
+    }
+
+    /// Returns a region of the whole file for callers that have just opened it for reading and read its metadata: without
+    /// a system call.
+    ///
+    /// # Errors
+    /// The metadata is not that of a regular file.
+    pub fn with_metadata(file: impl Into<Arc<File>>, metadata: &Metadata) -> io::Result<Self> {
+        let file = file.into();
+        if !metadata.is_file() {
+            return Err(not_regular(&file));
+        }
+        Ok(Self { file, offset: 0, len: metadata.len() })
     }
 
     /// Returns the file.
@@ -201,6 +212,10 @@ impl fmt::Debug for FileRegion {
     }
 }
 
+fn not_regular(file: &File) -> io::Error {
+    invalid_input(format!("only regular files can be sent: {file:?} is not one"))
+}
+
 fn invalid_input(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
@@ -243,6 +258,13 @@ mod tests {
     fn c07_only_readable_regular_files_have_regions() {
         let error = FileRegion::whole(File::open("src").unwrap()).unwrap_err();
         assert!(error.to_string().starts_with("only regular files can be sent"), "{error}");
+        let folder = File::open("src").unwrap();
+        let metadata = folder.metadata().unwrap();
+        let error = FileRegion::with_metadata(folder, &metadata).unwrap_err();
+        assert!(error.to_string().starts_with("only regular files can be sent"), "{error}");
+        let metadata = manifest().metadata().unwrap();
+        let region = FileRegion::with_metadata(manifest(), &metadata).unwrap();
+        assert_eq!((region.offset(), region.len()), (0, metadata.len()));
         let path = std::env::temp_dir().join(format!("waterwheel-region-{}", std::process::id()));
         let unreadable = OpenOptions::new().write(true).create(true).truncate(true).open(&path);
         let error = FileRegion::whole(unreadable.unwrap()).unwrap_err();

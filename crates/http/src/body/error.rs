@@ -1,5 +1,8 @@
 //! Why a body that was being received has no end.
 
+use std::time::Duration;
+
+use crate::content::decode_error::ContentDecodeError;
 use crate::protocol::error::MessageError;
 
 /// The error of a body that is received.
@@ -17,10 +20,19 @@ pub enum BodyError {
         /// The least rate that is accepted, in bytes per second.
         rate: u64,
     },
+    /// A client received no byte of the body for too long, or the time of the whole request is over.
+    #[error("the body did not come within {limit:?}")]
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
     /// The body is longer than [`Incoming::collect`](crate::Incoming::collect) was told to accept.
     #[error("the body is longer than {limit} bytes")]
     LongerThan {
         /// The limit of the call.
         limit: usize,
     },
+    /// The body was received and cannot be decoded.
+    #[error(transparent)]
+    Undecodable(#[from] ContentDecodeError),
 }

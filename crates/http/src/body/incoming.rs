@@ -37,6 +37,19 @@ enum IncomingSource {
     Empty,
     Bytes(Bytes),
     Pipe(Rc<BodyPipe>),
+    Changed(Box<dyn ChangedBody>),
+}
+
+/// A received body that a wrapper of services changes while it is read, such as decoding it: see [`Incoming::changed`].
+pub trait ChangedBody: 'static {
+    /// Returns the next chunk, which is not empty; `None` at the end and after an error.
+    fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>>;
+
+    /// Returns the number of bytes that are still to come, if known.
+    fn exact_len(&self) -> Option<u64>;
+
+    /// Takes the trailers, after the end.
+    fn take_trailers(&mut self) -> Option<HeaderMap>;
 }
 
 impl Incoming {
@@ -49,6 +62,13 @@ impl Incoming {
     pub(crate) fn new(pipe: Option<Rc<BodyPipe>>, channel: Option<Rc<Channel>>) -> Self {
         let source = pipe.map_or(IncomingSource::Empty, IncomingSource::Pipe);
         Self { source, channel }
+    }
+
+    /// Returns this body in the form that `change` gives it. It belongs to the same channel.
+    #[must_use]
+    pub fn changed<B: ChangedBody>(self, change: impl FnOnce(Self) -> B) -> Self {
+        let channel = self.channel.clone();
+        Self { source: IncomingSource::Changed(Box::new(change(self))), channel }
     }
 
     /// Returns the channel that the message came from.
@@ -74,6 +94,7 @@ impl Incoming {
                 Poll::Ready((!bytes.is_empty()).then_some(Ok(bytes)))
             }
             IncomingSource::Pipe(pipe) => pipe.poll_chunk(cx),
+            IncomingSource::Changed(body) => body.poll_bytes(cx),
         }
     }
 
@@ -107,8 +128,9 @@ impl Incoming {
 
     /// Takes the trailers of a body in chunks, after its end.
     pub fn take_trailers(&mut self) -> Option<HeaderMap> {
-        match &self.source {
+        match &mut self.source {
             IncomingSource::Pipe(pipe) => pipe.take_trailers().map(|trailers| *trailers),
+            IncomingSource::Changed(body) => body.take_trailers(),
             _ => None,
         }
     }
@@ -120,6 +142,7 @@ impl Incoming {
             IncomingSource::Empty => Some(0),
             IncomingSource::Bytes(bytes) => Some(bytes.len() as u64),
             IncomingSource::Pipe(pipe) => pipe.remaining(),
+            IncomingSource::Changed(body) => body.exact_len(),
         }
     }
 }

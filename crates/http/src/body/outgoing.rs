@@ -103,6 +103,11 @@ impl Body {
         matches!(self.repr, BodyRepr::Upgrade(_))
     }
 
+    /// True for a stream of chunks.
+    pub(crate) fn is_source(&self) -> bool {
+        matches!(self.repr, BodyRepr::Source(_))
+    }
+
     pub(crate) fn into_repr(self) -> BodyRepr {
         self.repr
     }

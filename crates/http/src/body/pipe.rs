@@ -22,7 +22,7 @@ pub(crate) struct BodyPipe {
     state: RefCell<PipeState>,
     /// Wakes the reader that waits for a chunk.
     reader: Cell<Option<Waker>>,
-    /// Wakes the connection, which answers `100 Continue` when the reader waits.
+    /// Wakes the connection, which answers `100 Continue` when the reader waits, or looks after a body that was dropped.
     connection: Cell<Option<Waker>>,
     /// The bytes of the body that have not been pushed, if the length is known.
     missing: Cell<Option<u64>>,
@@ -34,6 +34,8 @@ pub(crate) struct BodyPipe {
     is_abandoned: Cell<bool>,
     /// The bytes that were dropped because nothing reads them.
     dropped: Cell<u64>,
+    /// True if reads were paused since the last check of the rate.
+    was_paused: Cell<bool>,
 }
 
 struct PipeState {
@@ -72,6 +74,7 @@ impl BodyPipe {
             is_wanted: Cell::new(false),
             is_abandoned: Cell::new(false),
             dropped: Cell::new(0),
+            was_paused: Cell::new(false),
         }
     }
 
@@ -91,6 +94,7 @@ impl BodyPipe {
         state.chunks.push_back(bytes);
         if state.waiting >= MAX_WAITING && state.pause.is_none() {
             state.pause = Some(ctx.pause_reads());
+            self.was_paused.set(true);
         }
         drop(state);
         self.wake_reader();
@@ -135,15 +139,26 @@ impl BodyPipe {
         self.is_abandoned.get()
     }
 
-    /// True while the connection waits for the peer: reads are not paused, and more has to come.
+    /// True while more has to come, and the peer has been told to send it.
     pub(crate) fn waits_for_peer(&self) -> bool {
-        let state = self.state.borrow();
-        matches!(state.end, PipeEnd::Open) && state.pause.is_none() && !self.awaits_continue.get()
+        matches!(self.state.borrow().end, PipeEnd::Open) && !self.awaits_continue.get()
+    }
+
+    /// True if reads are paused, or were since the last call. The reader may be anywhere on the loop, so nothing tells
+    /// the connection when they resume.
+    pub(crate) fn take_paused(&self) -> bool {
+        let is_paused = self.state.borrow().pause.is_some();
+        self.was_paused.replace(is_paused) || is_paused
     }
 
     /// True if the reader waits and the client has to be told to send the body: once.
     pub(crate) fn take_continue(&self) -> bool {
         self.is_wanted.get() && self.awaits_continue.replace(false)
+    }
+
+    /// True if the body may still be read and the client has to be told to send it: once.
+    pub(crate) fn take_late_continue(&self) -> bool {
+        !self.is_abandoned.get() && self.awaits_continue.replace(false)
     }
 
     /// True if the client still waits to be told to send the body.
@@ -156,6 +171,18 @@ impl BodyPipe {
         if self.awaits_continue.get() {
             self.connection.set(Some(waker.clone()));
         }
+    }
+
+    /// Sets the waker that is called when the body is dropped.
+    pub(crate) fn wake_on_abandon(&self, waker: &Waker) {
+        let before = self.connection.replace(Some(waker.clone()));
+        drop(before);
+    }
+
+    /// Reads the channel again, although the reader has not taken all: no more comes for this pipe.
+    pub(crate) fn end_pause(&self) {
+        let pause = self.state.borrow_mut().pause.take();
+        drop(pause);
     }
 
     fn wake_reader(&self) {
@@ -186,8 +213,8 @@ impl BodyPipe {
             PipeEnd::Open => {
                 drop(state);
                 self.reader.set(Some(cx.waker().clone()));
-                self.is_wanted.set(true);
-                if self.awaits_continue.get()
+                // Once: a request whose turn has not come would wake the connection again and again.
+                if !self.is_wanted.replace(true)
                     && let Some(connection) = self.connection.take()
                 {
                     connection.wake();
@@ -218,5 +245,8 @@ impl BodyPipe {
         drop(state);
         drop((chunks, pause));
         drop(self.reader.take());
+        if let Some(connection) = self.connection.take() {
+            connection.wake();
+        }
     }
 }

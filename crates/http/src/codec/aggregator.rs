@@ -8,7 +8,7 @@ use waterwheel_executor::Error;
 use super::messages::{BodyEnd, FullRequest, FullResponse, RefuseRequest, RequestRefused};
 use crate::protocol::error::MessageError;
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::RequestHead;
+use crate::protocol::request_head::RequestHead;
 use crate::protocol::response_decoder::ResponseHead;
 
 /// Collects the parts of each message, and passes the whole on: a [`FullRequest`] or a [`FullResponse`]. Add it after the
@@ -112,7 +112,7 @@ impl Aggregator {
     }
 
     fn begin_request(&mut self, ctx: &Ctx<'_>, head: RequestHead) {
-        let (framing, expects_continue) = (head.framing, head.expects_continue);
+        let (framing, expects_continue) = (head.framing(), head.expects_continue());
         self.begin(ctx, CollectedHead::Request(head), framing);
         if expects_continue && !self.is_skipping {
             ctx.write_and_flush(ResponseHead::go_on());
@@ -171,11 +171,7 @@ impl Aggregator {
         let body = body.into_bytes();
         match head {
             CollectedHead::Request(head) => {
-                let mut request = Request::new(body);
-                *request.method_mut() = head.method;
-                *request.uri_mut() = head.uri;
-                *request.version_mut() = head.version;
-                *request.headers_mut() = head.headers;
+                let request = Request::from_parts(head.into_parts(), body);
                 ctx.fire_read(FullRequest { request, trailers });
             }
             CollectedHead::Response(head) => {
@@ -192,10 +188,12 @@ impl Aggregator {
 impl CollectedHead {
     /// Returns the length of the body, or 0 if it is not known.
     fn length(&self) -> usize {
-        let (Self::Request(RequestHead { framing, .. })
-        | Self::Response(ResponseHead { framing, .. })) = self;
+        let framing = match self {
+            Self::Request(head) => head.framing(),
+            Self::Response(head) => head.framing,
+        };
         match framing {
-            BodyFraming::Length(length) => usize::try_from(*length).unwrap_or(usize::MAX),
+            BodyFraming::Length(length) => usize::try_from(length).unwrap_or(usize::MAX),
             _ => 0,
         }
     }

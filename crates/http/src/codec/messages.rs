@@ -1,13 +1,13 @@
 //! The messages between a codec and the handlers after it.
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, StatusCode, Uri, Version, header};
+use http::{HeaderMap, StatusCode, Version, header};
 use waterwheel_channel::Message;
 
 use crate::protocol::error::MessageError;
-use crate::protocol::fields::has_element;
+use crate::protocol::fields::{fields_len, has_element};
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::RequestHead;
+use crate::protocol::request_head::RequestHead;
 use crate::protocol::response_decoder::ResponseHead;
 
 /// The bytes that a head counts for besides its fields: the start line and the fields of the framing.
@@ -68,39 +68,6 @@ pub struct RequestRefused(pub MessageError);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefuseRequest(pub MessageError);
 
-impl RequestHead {
-    /// Returns the head of a request to be written. The codec of the client adds Host from the URI if `headers` has
-    /// none, and the fields of the framing.
-    #[must_use]
-    pub fn new(method: Method, uri: Uri, framing: BodyFraming) -> Self {
-        Self {
-            method,
-            uri,
-            version: Version::HTTP_11,
-            headers: HeaderMap::new(),
-            framing,
-            keeps_alive: true,
-            expects_continue: false,
-            wants_upgrade: false,
-        }
-    }
-
-    /// Returns the head of a whole request with a body of this length.
-    pub(super) fn of_full(parts: http::request::Parts, framing: BodyFraming) -> Self {
-        let is_option = |option| has_element(&parts.headers, &header::CONNECTION, option);
-        Self {
-            keeps_alive: !is_option("close"),
-            wants_upgrade: is_option("upgrade"),
-            expects_continue: false,
-            method: parts.method,
-            uri: parts.uri,
-            version: parts.version,
-            headers: parts.headers,
-            framing,
-        }
-    }
-}
-
 impl ResponseHead {
     /// Returns the head of a response to be written. Its fields are added to `headers`; those of the framing are the
     /// codec's.
@@ -150,11 +117,6 @@ pub(super) fn full_framing(body: &Bytes, trailers: Option<&HeaderMap>) -> BodyFr
     }
 }
 
-/// Returns about how many bytes the fields take.
-fn size_of_fields(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
-}
-
 impl From<http::Request<Bytes>> for FullRequest {
     fn from(request: http::Request<Bytes>) -> Self {
         Self { request, trailers: None }
@@ -169,31 +131,31 @@ impl From<http::Response<Bytes>> for FullResponse {
 
 impl Message for RequestHead {
     fn size_hint(&self) -> usize {
-        HEAD_SIZE + size_of_fields(&self.headers)
+        HEAD_SIZE + self.encoded_len()
     }
 }
 
 impl Message for ResponseHead {
     fn size_hint(&self) -> usize {
-        HEAD_SIZE + size_of_fields(&self.headers)
+        HEAD_SIZE + fields_len(&self.headers)
     }
 }
 
 impl Message for BodyEnd {
     fn size_hint(&self) -> usize {
-        self.trailers.as_ref().map_or(0, |trailers| size_of_fields(trailers))
+        self.trailers.as_ref().map_or(0, |trailers| fields_len(trailers))
     }
 }
 
 impl Message for FullRequest {
     fn size_hint(&self) -> usize {
-        HEAD_SIZE + size_of_fields(self.request.headers()) + self.request.body().len()
+        HEAD_SIZE + fields_len(self.request.headers()) + self.request.body().len()
     }
 }
 
 impl Message for FullResponse {
     fn size_hint(&self) -> usize {
-        HEAD_SIZE + size_of_fields(self.response.headers()) + self.response.body().len()
+        HEAD_SIZE + fields_len(self.response.headers()) + self.response.body().len()
     }
 }
 

@@ -3,47 +3,48 @@
 use std::io;
 use std::time::SystemTime;
 
-use bytes::Bytes;
 use http::header::{
-    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE,
-    CONTENT_TYPE, ETAG, HeaderName, LAST_MODIFIED, LOCATION, RANGE, VARY, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    HeaderName, LAST_MODIFIED, LOCATION, RANGE, VARY, X_CONTENT_TYPE_OPTIONS,
 };
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, request};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, request};
 use waterwheel_channel::FileRegion;
 
-use crate::files::body::{FileBody, cut, multipart};
+use crate::body::outgoing::Body;
+use crate::content::content_coding::ContentCoding;
 use crate::files::builder::FilesSettings;
 use crate::files::byte_range::{RangeSelection, select_ranges};
-use crate::files::precompressed::PrecompressedCoding;
+use crate::files::multipart::{cut, multipart};
 use crate::files::preconditions::{ConditionOutcome, evaluate, may_use_range};
 use crate::files::root::OpenedFile;
 use crate::files::validators::FileValidators;
+use crate::service::service::Response;
 
 /// A file that was found for a request.
 #[derive(Debug)]
 pub(crate) struct FoundFile {
     pub(crate) opened: OpenedFile,
     pub(crate) media_type: HeaderValue,
-    pub(crate) coding: Option<PrecompressedCoding>,
+    pub(crate) coding: Option<ContentCoding>,
 }
 
 /// Returns the answer that sends a file, a part of it, or the outcome of the request's conditions.
 ///
 /// # Errors
-/// The file has become shorter since it was opened, or cannot be read.
+/// The file is not a regular file.
 pub(crate) fn answer_file(
     settings: &FilesSettings,
     request: &request::Parts,
     found: FoundFile,
     now: SystemTime,
-) -> io::Result<Response<FileBody>> {
+) -> io::Result<Response> {
     let FoundFile { opened: OpenedFile { file, metadata }, media_type, coding } = found;
     let validators = FileValidators::new(&metadata, now);
     let mut response = match evaluate(&request.headers, &validators) {
         ConditionOutcome::Failed => return Ok(text_answer(StatusCode::PRECONDITION_FAILED)),
         ConditionOutcome::NotModified => bare_answer(StatusCode::NOT_MODIFIED),
         ConditionOutcome::Send => {
-            let whole = FileRegion::new(file, ..metadata.len())?;
+            let whole = FileRegion::with_metadata(file, &metadata)?;
             let selection = selection_of(settings, request, &validators, whole.len());
             if selection == RangeSelection::Unsatisfiable {
                 return Ok(unsatisfiable_answer(whole.len()));
@@ -53,7 +54,7 @@ pub(crate) fn answer_file(
             let unit = if settings.max_ranges > 0 { "bytes" } else { "none" };
             headers.insert(ACCEPT_RANGES, HeaderValue::from_static(unit));
             if let Some(coding) = coding {
-                headers.insert(CONTENT_ENCODING, coding.token());
+                headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding.name()));
             }
             if let Some(date) = validators.last_modified() {
                 insert_text(headers, LAST_MODIFIED, &httpdate::fmt_http_date(date));
@@ -96,11 +97,11 @@ fn contents_answer(
     whole: FileRegion,
     selection: &RangeSelection,
     media_type: HeaderValue,
-) -> Response<FileBody> {
+) -> Response {
     let complete = whole.len();
     let (status, body, media_type, content_range) = match selection {
         RangeSelection::Parts(ranges) if let [range] = ranges[..] => {
-            let body = FileBody::Region(cut(&whole, range));
+            let body = Body::file(cut(&whole, range));
             (StatusCode::PARTIAL_CONTENT, body, media_type, Some(range.content_range(complete)))
         }
         RangeSelection::Parts(ranges) => {
@@ -109,57 +110,49 @@ fn contents_answer(
             let (body, boundary) = multipart(&whole, ranges, part_type);
             let text = format!("multipart/byteranges; boundary={boundary}");
             let media_type = HeaderValue::from_str(&text).unwrap_or(media_type);
-            (StatusCode::PARTIAL_CONTENT, body, media_type, None)
+            (StatusCode::PARTIAL_CONTENT, Body::from_source(body), media_type, None)
         }
-        _ if whole.is_empty() => (StatusCode::OK, FileBody::Empty, media_type, None),
-        _ => (StatusCode::OK, FileBody::Region(whole), media_type, None),
+        _ => (StatusCode::OK, Body::file(whole), media_type, None),
     };
-    let mut response = with_body(status, media_type, body);
+    let mut response = bare_answer(status);
+    *response.body_mut() = body;
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
     if let Some(content_range) = content_range {
         insert_text(response.headers_mut(), CONTENT_RANGE, &content_range.to_string());
     }
     response
 }
 
-fn unsatisfiable_answer(complete: u64) -> Response<FileBody> {
+fn unsatisfiable_answer(complete: u64) -> Response {
     let mut response = text_answer(StatusCode::RANGE_NOT_SATISFIABLE);
     insert_text(response.headers_mut(), CONTENT_RANGE, &format!("bytes */{complete}"));
     response
 }
 
 /// Returns the answer to a method other than GET and HEAD.
-pub(crate) fn method_answer() -> Response<FileBody> {
+pub(crate) fn method_answer() -> Response {
     let mut response = text_answer(StatusCode::METHOD_NOT_ALLOWED);
     response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
     response
 }
 
 /// Returns the answer that redirects for good.
-pub(crate) fn redirect_answer(location: &str) -> Response<FileBody> {
+pub(crate) fn redirect_answer(location: &str) -> Response {
     let mut response = text_answer(StatusCode::MOVED_PERMANENTLY);
     insert_text(response.headers_mut(), LOCATION, location);
     response
 }
 
 /// Returns an answer whose body is a line with its own status.
-pub(crate) fn text_answer(status: StatusCode) -> Response<FileBody> {
+pub(crate) fn text_answer(status: StatusCode) -> Response {
     let reason = status.canonical_reason().unwrap_or_default();
-    let text = Bytes::from(format!("{} {reason}\n", status.as_u16()));
-    let media_type = HeaderValue::from_static("text/plain; charset=utf-8");
-    with_body(status, media_type, FileBody::Text(text))
-}
-
-fn with_body(status: StatusCode, media_type: HeaderValue, body: FileBody) -> Response<FileBody> {
     let mut response = bare_answer(status);
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, media_type);
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
-    *response.body_mut() = body;
+    *response.body_mut() = Body::from(format!("{} {reason}\n", status.as_u16()));
     response
 }
 
-fn bare_answer(status: StatusCode) -> Response<FileBody> {
-    let mut response = Response::new(FileBody::Empty);
+fn bare_answer(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -42,7 +42,7 @@ pub(crate) struct FilesSettings {
 ///     .media_type("rs", "text/x-rust; charset=utf-8")
 ///     .build()?;
 /// let (request, ()) = http::Request::get("/").body(()).unwrap().into_parts();
-/// let answer = files.answer(&request, request.uri.path());
+/// let answer = files.answer(&request, "/");
 /// assert_eq!(answer.headers()["content-type"], "text/x-rust; charset=utf-8");
 /// # Ok::<(), waterwheel_http::InvalidFiles>(())
 /// ```
@@ -81,7 +81,8 @@ impl FilesBuilder {
     }
 
     /// Follows symbolic links to files and folders that lie within the root as well, also hidden ones. Links that lead
-    /// out of the root are never followed. Default: a path that contains a link, below the root, is answered with 404.
+    /// out of the root are never followed. Absolute links cost six more system calls per request. Default: a path that
+    /// contains a link, below the root, is answered with 404.
     pub fn follow_links(mut self, follow: bool) -> Self {
         self.follow_links = follow;
         self
@@ -96,7 +97,7 @@ impl FilesBuilder {
 
     /// Sends `app.js.br`, `app.js.zst` or `app.js.gz` in place of `app.js` to clients that accept it. Both files must
     /// exist; nothing checks that they hold the same. Costs up to three system calls per request for files that do not
-    /// exist. Default: off.
+    /// exist. For files that are not there in this form, compress the answers of `Files` (`compressed`). Default: off.
     pub fn precompressed(mut self, choose: bool) -> Self {
         self.precompressed = choose;
         self
@@ -125,16 +126,18 @@ impl FilesBuilder {
         self
     }
 
-    /// Checks the options, and resolves the path of the root: a link there is followed now, and not when it changes.
+    /// Checks the options, and opens the root: a link there is followed now, and not when it changes. A folder that takes
+    /// the place of the root later is not seen: change its contents, or build `Files` anew.
     ///
     /// # Errors
     /// The root is not a folder that can be found, or an option is not valid.
     pub fn build(self) -> Result<Files, InvalidFiles> {
         let unusable = |path: PathBuf| |error| InvalidFiles::Root { path, error };
-        let path = fs::canonicalize(&self.root).map_err(unusable(self.root.clone()))?;
-        if !fs::metadata(&path).map_err(unusable(self.root.clone()))?.is_dir() {
+        if !fs::metadata(&self.root).map_err(unusable(self.root.clone()))?.is_dir() {
             return Err(InvalidFiles::RootIsNoFolder { path: self.root });
         }
+        let root = RootFolder::open(&self.root, self.follow_links);
+        let root = root.map_err(unusable(self.root.clone()))?;
         if let Some(name) = self.index_names.iter().find(|name| !is_file_name(name)) {
             return Err(InvalidFiles::IndexName { name: name.clone() });
         }
@@ -152,7 +155,7 @@ impl FilesBuilder {
             media_types.add(&extension, value);
         }
         let settings = FilesSettings {
-            root: RootFolder { path, follow_links: self.follow_links },
+            root,
             index_names: self.index_names,
             hidden_files: self.hidden_files,
             precompressed: self.precompressed,

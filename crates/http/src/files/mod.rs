@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   path of the URI ──► url_path ──► root ───────► validators ──► preconditions ──► byte_range ──► answers
-//!                       decode once  open, check   tag, date      304, 412          206, 416       body
-//!                       refuse: 404  within: 404
+//!                       decode once  open within   tag, date      304, 412          206, 416       body
+//!                       refuse: 404  or 404
 //! ```
 //!
 //! # Rules
@@ -19,15 +19,20 @@
 //!    an entity tag does not notice two changes within one second.
 //! 5. **Entity tags** are made of inode, length and time of modification, so that copies of a file on several servers
 //!    have different ones. In the first seconds after a change a tag is weak: ranges and `If-Match` do not take it.
-//! 6. **The disk** is read on the thread that calls: a few system calls here, and `sendfile` when the body is sent. Put
-//!    folders of a slow network file system on other loops than latency-critical channels.
+//! 6. **The disk** is read on the loop's thread: openat2, statx and close for each answer, and `sendfile` when the body is
+//!    sent. With files in the page cache that is some microseconds; a cold file stops the loop, and all its channels,
+//!    until the disk has answered. Put folders of a slow disk or a network file system on loops of their own.
+//! 7. **Errors** of the system, such as EMFILE, are answered with 500 and in the extensions of the response, from where
+//!    the server reports them. Nothing that a client can ask for makes a log line.
 
 mod answers;
-mod body;
 mod builder;
 mod byte_range;
+mod confined_open;
 mod entity_tag;
 mod media_type;
+mod multipart;
+mod path_check;
 mod precompressed;
 mod preconditions;
 mod redirect;
@@ -42,33 +47,48 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::{Method, Response, StatusCode, request};
+use http::{Method, StatusCode, request};
+use waterwheel_executor::Error;
 
-pub use crate::files::body::{FileBody, FilePart};
 pub use crate::files::builder::{DEFAULT_MAX_RANGES, FilesBuilder, InvalidFiles};
 
 use crate::files::answers::{FoundFile, answer_file, method_answer, redirect_answer, text_answer};
 use crate::files::builder::FilesSettings;
-use crate::files::precompressed::accepted_codings;
-use crate::files::root::EntryKind;
+use crate::files::precompressed::accepted_siblings;
+use crate::files::root::{FoundEntry, OpenedFile};
 use crate::files::url_path::RelativePath;
+use crate::service::path_params::PathParams;
+use crate::service::request::Request;
+use crate::service::service::{Response, Service};
 
 /// A folder whose files are served. Clones share it; they may be used on any thread.
 ///
+/// As a service it answers GET and HEAD for the path of the request, or, as a route that ends with a tail, for that tail:
+///
 /// ```
-/// use waterwheel_http::{FileBody, Files};
+/// use waterwheel_http::{Files, HttpServer, Router};
 ///
 /// let files = Files::new("src")?;
-/// let request = http::Request::get("/lib.rs").header("range", "bytes=0-99").body(()).unwrap();
-/// let (request, ()) = request.into_parts();
-/// let answer = files.answer(&request, request.uri.path());
-/// assert_eq!(answer.status(), 206);
-/// assert!(matches!(answer.body(), FileBody::Region(region) if region.len() == 100));
-/// # Ok::<(), waterwheel_http::InvalidFiles>(())
+/// let everywhere = HttpServer::new(files.clone());
+/// let router = Router::builder().get("/static/{*path}", files).build()?;
+/// # drop((everywhere, router));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
 pub struct Files {
     settings: Arc<FilesSettings>,
+}
+
+/// The error of the system that is answered with 500.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the path {path:?} in the folder {root:?} cannot be served: {error}; the client is answered 500"
+)]
+struct UnservedPath {
+    path: String,
+    root: PathBuf,
+    #[source]
+    error: io::Error,
 }
 
 impl Files {
@@ -86,31 +106,39 @@ impl Files {
     }
 
     /// Answers a request for the file that `path` names: the path of the request's URI, still percent-encoded, or the
-    /// end of it behind a prefix. `Content-Length` is set, also in answers to HEAD, which have no body.
+    /// end of it behind a prefix. An answer to HEAD has the body of GET: the server states its length, and leaves it out.
+    ///
+    /// ```
+    /// use waterwheel_http::Files;
+    ///
+    /// let files = Files::new("src")?;
+    /// let request = http::Request::get("/lib.rs").header("range", "bytes=0-99").body(()).unwrap();
+    /// let answer = files.answer(&request.into_parts().0, "/lib.rs");
+    /// assert_eq!((answer.status().as_u16(), answer.body().exact_len()), (206, Some(100)));
+    /// # Ok::<(), waterwheel_http::InvalidFiles>(())
+    /// ```
     #[must_use]
-    pub fn answer(&self, request: &request::Parts, path: &str) -> Response<FileBody> {
+    pub fn answer(&self, request: &request::Parts, path: &str) -> Response {
         if request.method != Method::GET && request.method != Method::HEAD {
             return method_answer();
         }
-        let mut response = self.try_answer(request, path).unwrap_or_else(|error| {
-            let root = &self.settings.root.path;
-            tracing::warn!(?path, ?root, %error, "a file cannot be served; the client is answered 500");
-            text_answer(StatusCode::INTERNAL_SERVER_ERROR)
-        });
-        if request.method == Method::HEAD {
-            *response.body_mut() = FileBody::Empty;
-        }
-        response
+        self.try_answer(request, path).unwrap_or_else(|error| {
+            let (path, root) = (path.to_owned(), self.settings.root.path.clone());
+            let mut response = text_answer(StatusCode::INTERNAL_SERVER_ERROR);
+            let error = Error::new(UnservedPath { path, root, error });
+            response.extensions_mut().insert(error);
+            response
+        })
     }
 
-    fn try_answer(&self, request: &request::Parts, path: &str) -> io::Result<Response<FileBody>> {
+    fn try_answer(&self, request: &request::Parts, path: &str) -> io::Result<Response> {
         let RelativePath { path: relative, mut trailing_slash } = match url_path::resolve(
             path,
             self.settings.hidden_files,
         ) {
             Ok(resolved) => resolved,
             Err(refusal) => {
-                tracing::debug!(?path, %refusal, "a path names no file; the client is answered 404");
+                tracing::trace!(?path, %refusal, "a path names no file; the client is answered 404");
                 return Ok(text_answer(StatusCode::NOT_FOUND));
             }
         };
@@ -119,52 +147,49 @@ impl Files {
         }
         if trailing_slash {
             for name in &self.settings.index_names {
-                if let Some(found) = self.find(request, &relative.join(name))? {
-                    return self.answer_found(request, found);
+                let index = relative.join(name);
+                if let FoundEntry::File(opened) = self.settings.root.find(&index)? {
+                    return self.answer_found(request, &index, opened);
                 }
             }
             return Ok(text_answer(StatusCode::NOT_FOUND));
         }
-        if let Some(found) = self.find(request, &relative)? {
-            return self.answer_found(request, found);
+        match self.settings.root.find(&relative)? {
+            FoundEntry::File(opened) => self.answer_found(request, &relative, opened),
+            FoundEntry::Folder => Ok(self.redirect(request, &relative)),
+            FoundEntry::Absent => Ok(text_answer(StatusCode::NOT_FOUND)),
         }
-        Ok(match self.settings.root.kind_of(&relative)? {
-            EntryKind::Folder => self.redirect(request, &relative),
-            EntryKind::File | EntryKind::Absent => text_answer(StatusCode::NOT_FOUND),
-        })
     }
 
-    /// Finds a file, or the compressed one beside it that the request likes best.
-    fn find(&self, request: &request::Parts, relative: &Path) -> io::Result<Option<FoundFile>> {
-        let settings = &*self.settings;
-        let media_type = || settings.media_types.type_of(relative);
-        if settings.precompressed && settings.root.kind_of(relative)? == EntryKind::File {
-            for coding in accepted_codings(&request.headers) {
-                if let Some(opened) = settings.root.open(&coding.sibling_of(relative))? {
-                    let media_type = media_type();
-                    return Ok(Some(FoundFile { opened, media_type, coding: Some(coding) }));
-                }
-            }
-        }
-        let opened = settings.root.open(relative)?;
-        Ok(opened.map(|opened| FoundFile { opened, media_type: media_type(), coding: None }))
-    }
-
+    /// Answers with a file, or with the compressed one beside it that the request likes best.
     fn answer_found(
         &self,
         request: &request::Parts,
-        found: FoundFile,
-    ) -> io::Result<Response<FileBody>> {
+        relative: &Path,
+        opened: OpenedFile,
+    ) -> io::Result<Response> {
         #[expect(
             clippy::disallowed_methods,
             reason = "compared with the time of day at which a file was modified"
         )]
         let now = SystemTime::now();
-        answer_file(&self.settings, request, found, now)
+        let settings = &*self.settings;
+        let media_type = settings.media_types.type_of(relative);
+        let mut found = FoundFile { opened, media_type, coding: None };
+        if settings.precompressed {
+            for sibling in accepted_siblings(&request.headers) {
+                let path = sibling.path_beside(relative);
+                if let FoundEntry::File(opened) = settings.root.find(&path)? {
+                    found = FoundFile { opened, coding: Some(sibling.coding), ..found };
+                    break;
+                }
+            }
+        }
+        answer_file(settings, request, found, now)
     }
 
     /// Redirects to a folder. Its name is in `relative`; that of the root only in the URI.
-    fn redirect(&self, request: &request::Parts, relative: &Path) -> Response<FileBody> {
+    fn redirect(&self, request: &request::Parts, relative: &Path) -> Response {
         let query = request.uri.query();
         if let Some(name) = relative.file_name() {
             return redirect_answer(&redirect::location_of_folder(name.as_bytes(), query));
@@ -177,6 +202,14 @@ impl Files {
             }
             Err(_) => text_answer(StatusCode::NOT_FOUND),
         }
+    }
+}
+
+impl Service for Files {
+    async fn call(&self, request: Request) -> Response {
+        let (request, _body) = request.into_parts();
+        let tail = request.extensions.get::<PathParams>().and_then(PathParams::encoded_tail);
+        self.answer(&request, tail.unwrap_or(request.uri.path()))
     }
 }
 

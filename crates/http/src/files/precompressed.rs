@@ -3,103 +3,49 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use http::header::ACCEPT_ENCODING;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 
-/// A content coding that files lie ready in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PrecompressedCoding {
-    Brotli,
-    Zstd,
-    Gzip,
+use crate::content::accept_encoding::AcceptEncoding;
+use crate::content::content_coding::ContentCoding;
+
+/// The codings that files lie ready in, the smallest files first, and what is added to the original's name.
+const PRECOMPRESSED: [(ContentCoding, &str); 3] =
+    [(ContentCoding::Brotli, ".br"), (ContentCoding::Zstd, ".zst"), (ContentCoding::Gzip, ".gz")];
+
+/// A compressed file that may be sent in place of the original.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PrecompressedSibling {
+    pub(crate) coding: ContentCoding,
+    suffix: &'static str,
 }
 
-impl PrecompressedCoding {
-    /// All codings, the smallest files first.
-    const ALL: [Self; 3] = [Self::Brotli, Self::Zstd, Self::Gzip];
-
-    /// Returns the value of `Content-Encoding`.
-    pub(crate) fn token(self) -> HeaderValue {
-        HeaderValue::from_static(match self {
-            Self::Brotli => "br",
-            Self::Zstd => "zstd",
-            Self::Gzip => "gzip",
-        })
-    }
-
+impl PrecompressedSibling {
     /// Returns the path of the compressed file beside the original: `app.js.br`.
-    pub(crate) fn sibling_of(self, path: &Path) -> PathBuf {
-        let mut name = OsString::from(path);
-        name.push(match self {
-            Self::Brotli => ".br",
-            Self::Zstd => ".zst",
-            Self::Gzip => ".gz",
-        });
+    pub(crate) fn path_beside(self, original: &Path) -> PathBuf {
+        let mut name = OsString::from(original);
+        name.push(self.suffix);
         PathBuf::from(name)
     }
-
-    fn by_token(token: &str) -> Option<Self> {
-        let is = |wanted: &str| token.eq_ignore_ascii_case(wanted);
-        match () {
-            () if is("br") => Some(Self::Brotli),
-            () if is("zstd") => Some(Self::Zstd),
-            () if is("gzip") || is("x-gzip") => Some(Self::Gzip),
-            () => None,
-        }
-    }
 }
 
-/// Returns the codings that a request accepts and does not like less than the original: those of the greatest weight
-/// first, and the smallest files first among equals. Elements that cannot be read are skipped.
-pub(crate) fn accepted_codings(
+/// Returns the siblings in codings that a request accepts and does not like less than the original: those of the greatest
+/// weight first, and the smallest files first among equals.
+pub(crate) fn accepted_siblings(
     headers: &HeaderMap,
-) -> impl Iterator<Item = PrecompressedCoding> + use<> {
-    let mut weights = [None; 3];
-    let (mut others, mut original) = (None, None);
-    let lines = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|line| line.to_str().ok());
-    for element in lines.flat_map(|line| line.split(',')) {
-        let Some((token, weight)) = parse_element(element) else { continue };
-        if let Some(coding) = PrecompressedCoding::by_token(token) {
-            weights[coding as usize] = Some(weight);
-        } else if token == "*" {
-            others = Some(weight);
-        } else if token.eq_ignore_ascii_case("identity") {
-            original = Some(weight);
-        }
-    }
-    let mut accepted = PrecompressedCoding::ALL
-        .map(|coding| (weights[coding as usize].or(others).unwrap_or(0), coding));
+) -> impl Iterator<Item = PrecompressedSibling> + use<> {
+    let accept = AcceptEncoding::from_headers(headers);
+    let mut accepted = PRECOMPRESSED
+        .map(|(coding, suffix)| (accept.weight(coding), PrecompressedSibling { coding, suffix }));
     accepted.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    let least = original.unwrap_or(0).max(1);
-    accepted.into_iter().filter(move |(weight, _)| *weight >= least).map(|(_, coding)| coding)
-}
-
-/// Parses `coding` or `coding;q=0.5`, and returns the weight in thousandths.
-fn parse_element(element: &str) -> Option<(&str, u16)> {
-    let Some((token, parameter)) = element.split_once(';') else {
-        return Some((element.trim_ascii(), 1000));
-    };
-    let (name, value) = parameter.trim_ascii().split_once('=')?;
-    let weight = if name.eq_ignore_ascii_case("q") { parse_weight(value)? } else { return None };
-    Some((token.trim_ascii(), weight))
-}
-
-/// Parses a weight by the grammar of RFC 9110 section 12.4.2: from `0` to `1`, with up to three decimals.
-fn parse_weight(text: &str) -> Option<u16> {
-    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-    if decimals.len() > 3 || !decimals.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let thousandths = format!("{decimals:0<3}").parse().ok()?;
-    match (whole, thousandths) {
-        ("0", thousandths) => Some(thousandths),
-        ("1", 0) => Some(1000),
-        _ => None,
-    }
+    let least = accept.identity_weight().unwrap_or(0).max(1);
+    accepted.into_iter().filter(move |(weight, _)| *weight >= least).map(|(_, sibling)| sibling)
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
+    use http::header::ACCEPT_ENCODING;
+
     use super::*;
 
     fn accepted(lines: &[&'static str]) -> String {
@@ -107,8 +53,8 @@ mod tests {
         for line in lines {
             headers.append(ACCEPT_ENCODING, HeaderValue::from_static(line));
         }
-        let tokens = accepted_codings(&headers).map(|coding| coding.token());
-        tokens.map(|token| String::from(token.to_str().unwrap())).collect::<Vec<_>>().join(" ")
+        let names = accepted_siblings(&headers).map(|sibling| sibling.coding.name());
+        names.collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -146,7 +92,10 @@ mod tests {
 
     #[test]
     fn h08_precompressed_files_lie_beside_the_original() {
-        let names = PrecompressedCoding::ALL.map(|coding| coding.sibling_of(Path::new("a/b.js")));
-        assert_eq!(names, ["a/b.js.br", "a/b.js.zst", "a/b.js.gz"].map(PathBuf::from));
+        let mut headers = HeaderMap::new();
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("*"));
+        let siblings = accepted_siblings(&headers);
+        let paths: Vec<_> = siblings.map(|it| it.path_beside(Path::new("a/b.js"))).collect();
+        assert_eq!(paths, ["a/b.js.br", "a/b.js.zst", "a/b.js.gz"].map(PathBuf::from));
     }
 }

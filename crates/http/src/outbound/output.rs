@@ -50,7 +50,19 @@ impl<'a> Output<'a> {
     pub(crate) fn write_part(&mut self, len: u64, part: impl Into<Msg>) {
         self.pass_on();
         self.written += len;
-        self.ctx.write_or_close(part);
+        let part = part.into();
+        self.write_required(part.size_hint(), part);
+    }
+
+    /// Writes a part without which every answer after it would be misread. A part that the channel would refuse, because
+    /// of its hard cap, closes the channel.
+    fn write_required(&self, size: usize, part: impl Into<Msg>) {
+        if size > self.ctx.bytes_before_refusal() {
+            self.ctx.write_or_close(part);
+        } else {
+            // Without a completion, which costs half of what writing costs.
+            self.ctx.write(part);
+        }
     }
 
     /// Passes the small parts on to the channel, as one part.
@@ -58,8 +70,8 @@ impl<'a> Output<'a> {
     pub(crate) fn pass_on(&mut self) {
         if !self.buffer.is_empty() {
             self.written += self.buffer.len() as u64;
-            // A part that is missing would shift every answer after it.
-            self.ctx.write_or_close(self.buffer.split().freeze());
+            let part = self.buffer.split().freeze();
+            self.write_required(part.len(), part);
         }
     }
 

@@ -10,8 +10,12 @@ pub(crate) fn is_host_and_port(bytes: &[u8]) -> bool {
             (is_ip_literal(&rest[..end]), &rest[end + 1..])
         }
         None => {
-            let end = memchr::memchr(b':', bytes).unwrap_or(bytes.len());
-            (is_reg_name(&bytes[..end]), &bytes[end..])
+            let end = bytes.iter().position(|byte| !REG_NAME[usize::from(*byte)]);
+            let Some(end) = end else { return true };
+            if bytes[end] == b'%' {
+                return is_escaped_host(bytes);
+            }
+            (true, &bytes[end..])
         }
     };
     host_is_valid && is_port_suffix(port)
@@ -46,19 +50,33 @@ fn is_ip_literal(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// True for a registered name, which IPv4 addresses are too by the grammar.
-fn is_reg_name(mut bytes: &[u8]) -> bool {
+/// True for a registered name with escaped bytes, and a port.
+#[cold]
+fn is_escaped_host(bytes: &[u8]) -> bool {
+    let mut rest = bytes;
     loop {
-        match bytes {
-            [] => return true,
-            [b'%', high, low, rest @ ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() => {
-                bytes = rest;
+        match rest {
+            [b'%', high, low, after @ ..]
+                if high.is_ascii_hexdigit() && low.is_ascii_hexdigit() =>
+            {
+                rest = after;
             }
-            [byte, rest @ ..] if is_reg_name_byte(*byte) => bytes = rest,
-            _ => return false,
+            [byte, after @ ..] if is_reg_name_byte(*byte) => rest = after,
+            _ => return is_port_suffix(rest),
         }
     }
 }
+
+/// The bytes of registered names, which IPv4 addresses are too by the grammar, as a table.
+static REG_NAME: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        table[byte] = is_reg_name_byte(byte as u8);
+        byte += 1;
+    }
+    table
+};
 
 /// True for unreserved characters and sub-delimiters.
 const fn is_reg_name_byte(byte: u8) -> bool {

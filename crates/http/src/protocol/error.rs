@@ -87,6 +87,9 @@ pub enum Malformation {
     /// A line ends with LF alone.
     #[error("a line ends with LF instead of CR LF")]
     BareLf,
+    /// A line of a request's head has control characters, other than tabs.
+    #[error("a line of the head has control characters")]
+    ControlCharacter,
     /// The request line is not `method SP target SP version`.
     #[error("the request line is not \"method target version\" with single spaces")]
     RequestLine,

@@ -1,6 +1,6 @@
 //! Which body a message has, and what its fields say of the connection (RFC 9112, sections 6 and 9).
 
-use http::{HeaderName, HeaderValue, Method, StatusCode, Version, header};
+use http::{Method, StatusCode, Version};
 
 use super::authority::is_host_and_port;
 use super::error::{Malformation, MessageError};
@@ -8,9 +8,10 @@ use super::fields::{is_token_byte, list_elements, trim_blanks};
 use super::limits::MessageLimits;
 
 /// How the end of a body is found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BodyFraming {
     /// The message has no body.
+    #[default]
     None,
     /// The body has this many bytes (Content-Length). Zero is a body without bytes.
     Length(u64),
@@ -47,28 +48,26 @@ pub(super) struct ConnectionOptions {
 }
 
 impl FramingFields {
-    /// Looks at one field line.
+    /// Looks at one field line. The name is in any case of letters.
     #[inline]
-    pub(super) fn add(
-        &mut self,
-        name: &HeaderName,
-        value: &HeaderValue,
-    ) -> Result<(), MessageError> {
-        if *name == header::HOST {
-            self.add_host(value.as_bytes())
-        } else if *name == header::CONNECTION {
-            self.add_connection(value.as_bytes());
-            Ok(())
-        } else if *name == header::CONTENT_LENGTH {
-            self.add_content_length(value.as_bytes())
-        } else if *name == header::TRANSFER_ENCODING {
-            self.add_transfer_encoding(value.as_bytes())
-        } else if *name == header::EXPECT {
-            self.expects_continue |= value.as_bytes().eq_ignore_ascii_case(b"100-continue");
-            Ok(())
-        } else {
-            self.has_upgrade |= *name == header::UPGRADE;
-            Ok(())
+    pub(super) fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), MessageError> {
+        match name.len() {
+            4 if lower(name) == *b"host" => self.add_host(value),
+            10 if lower(name) == *b"connection" => {
+                self.add_connection(value);
+                Ok(())
+            }
+            14 if lower(name) == *b"content-length" => self.add_content_length(value),
+            17 if lower(name) == *b"transfer-encoding" => self.add_transfer_encoding(value),
+            6 if lower(name) == *b"expect" => {
+                self.expects_continue |= value.eq_ignore_ascii_case(b"100-continue");
+                Ok(())
+            }
+            7 if lower(name) == *b"upgrade" => {
+                self.has_upgrade = true;
+                Ok(())
+            }
+            _ => Ok(()),
         }
     }
 
@@ -83,6 +82,10 @@ impl FramingFields {
     }
 
     fn add_connection(&mut self, value: &[u8]) {
+        if value.len() == 10 && lower(value) == *b"keep-alive" {
+            self.connection.keep_alive = true;
+            return;
+        }
         for option in list_elements(value) {
             self.connection.close |= option.eq_ignore_ascii_case(b"close");
             self.connection.keep_alive |= option.eq_ignore_ascii_case(b"keep-alive");
@@ -185,6 +188,16 @@ impl FramingFields {
     }
 }
 
+/// Returns the bytes with the bit set that tells small letters from capital ones: equal to a name in small letters if, and
+/// only if, they are that name in any letters, because a token has no control characters. Zeros if the length is another.
+#[inline]
+fn lower<const N: usize>(token: &[u8]) -> [u8; N] {
+    match token.first_chunk::<N>() {
+        Some(bytes) if token.len() == N => bytes.map(|byte| byte | 0x20),
+        _ => [0; N],
+    }
+}
+
 /// True if a response of this status may have a body.
 pub(crate) fn may_have_body(status: StatusCode) -> bool {
     !status.is_informational()
@@ -205,6 +218,8 @@ pub(super) fn parse_decimal(digits: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use http::{HeaderName, header};
+
     use super::*;
 
     fn framing(
@@ -213,7 +228,7 @@ mod tests {
     ) -> Result<BodyFraming, MessageError> {
         let mut collected = FramingFields { has_host: true, ..FramingFields::default() };
         for (name, value) in fields {
-            collected.add(name, &HeaderValue::from_static(value))?;
+            collected.add(name.as_str().as_bytes(), value.as_bytes())?;
         }
         collected.request_framing(version, &MessageLimits::default())
     }
@@ -262,10 +277,23 @@ mod tests {
     }
 
     #[test]
+    fn h03_names_are_compared_in_any_letters_and_nothing_else() {
+        assert_eq!(lower(b"TRANSFER-encoding"), *b"transfer-encoding");
+        for (at, own) in b"keep-alive".iter().enumerate() {
+            for byte in (0x20..=0xff).filter(|byte| *byte != 0x7f) {
+                let mut name = *b"keep-alive";
+                name[at] = byte;
+                let is_equal = byte.eq_ignore_ascii_case(own);
+                assert_eq!(lower(&name) == *b"keep-alive", is_equal, "{byte:#x} at {at}");
+            }
+        }
+    }
+
+    #[test]
     fn h04_a_connection_is_kept_by_version_and_options() {
         let keeps = |version, value: &'static str| {
             let mut fields = FramingFields::default();
-            fields.add(&header::CONNECTION, &HeaderValue::from_static(value)).unwrap();
+            fields.add(b"Connection", value.as_bytes()).unwrap();
             fields.keeps_alive(version)
         };
         assert!(keeps(Version::HTTP_11, "") && !keeps(Version::HTTP_10, ""));

@@ -38,17 +38,20 @@ impl MessageLimits {
     /// The default of [`max_extension_bytes`](Self::max_extension_bytes).
     pub const DEFAULT_EXTENSION_BYTES: usize = 16 * 1024;
 
+    const MOST_HEAD_BYTES: usize = 1 << 30;
+    const MOST_FIELD_LINES: usize = 1 << 14;
+
     /// Sets the largest number of bytes of a head: start line, field lines and line ends. The trailers of a chunked
-    /// body have the same limit. A request line that alone exceeds it is answered with 414, everything else with 431.
+    /// body have the same limit. A request line that alone exceeds it is answered with 414, everything else with 431. At most 1 GiB.
     pub fn max_head_bytes(mut self, bytes: usize) -> Self {
-        self.head_bytes = bytes;
+        self.head_bytes = bytes.min(Self::MOST_HEAD_BYTES);
         self
     }
 
     /// Sets the largest number of field lines of a head, and of the trailers of a chunked body. More are answered
-    /// with 431.
+    /// with 431. At most 16,384, so that a map has room for them.
     pub fn max_field_lines(mut self, lines: usize) -> Self {
-        self.field_lines = lines;
+        self.field_lines = lines.min(Self::MOST_FIELD_LINES);
         self
     }
 

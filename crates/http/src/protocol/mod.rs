@@ -21,5 +21,7 @@ pub(crate) mod framing;
 pub(crate) mod limits;
 pub(crate) mod lines;
 pub(crate) mod request_decoder;
+pub(crate) mod request_head;
 pub(crate) mod response_decoder;
+pub(crate) mod scan;
 pub(crate) mod target;

@@ -178,7 +178,7 @@ impl ResponseDecoder {
         let (name, value) = parse_field(buf, line.start, line.end)?;
         // Host means nothing in a response.
         if name != http::header::HOST {
-            head.fields.add(&name, &value)?;
+            head.fields.add(name.as_str().as_bytes(), value.as_bytes())?;
         }
         match head.lines <= limit && append_field(&mut head.headers, name, value) {
             true => Ok(()),

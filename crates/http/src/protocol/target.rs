@@ -7,7 +7,7 @@ use http::{Method, Uri};
 use super::authority::is_host_and_port;
 use super::error::{Malformation, MessageError};
 
-/// Parses a request target, and checks that its form fits the method.
+/// Checks a target that begins with a slash: a path with a query, which fits every method but CONNECT.
 ///
 /// | form | example | method |
 /// |---|---|---|
@@ -16,17 +16,22 @@ use super::error::{Malformation, MessageError};
 /// | authority | `example.org:80` | CONNECT |
 /// | asterisk | `*` | OPTIONS |
 #[inline]
-pub(super) fn parse_target(target: Bytes, method: &Method) -> Result<Uri, MessageError> {
+pub(super) fn check_origin_form(target: &[u8]) -> Result<(), MessageError> {
+    match is_path_and_query(target) && target.len() <= MAX_URI_LEN {
+        true => Ok(()),
+        false => Err(Malformation::Target.into()),
+    }
+}
+
+/// The longest target that `Uri` takes.
+const MAX_URI_LEN: usize = u16::MAX as usize - 1;
+
+/// Parses a target that does not begin with a slash, and checks that its form fits the method.
+pub(super) fn parse_other_form(target: Bytes, method: &Method) -> Result<Uri, MessageError> {
     if *method == Method::CONNECT {
         return parse_authority_form(target);
     }
     match target.first() {
-        Some(b'/') => {
-            if !is_path_and_query(&target) {
-                return Err(Malformation::Target.into());
-            }
-            parse_uri(target)
-        }
         Some(b'*') if target.len() == 1 => match *method {
             Method::OPTIONS => parse_uri(target),
             _ => Err(Malformation::TargetForm.into()),
@@ -72,16 +77,40 @@ fn parse_absolute_form(target: Bytes) -> Result<Uri, MessageError> {
 fn is_path_and_query(target: &[u8]) -> bool {
     let mut bytes = target.iter();
     for byte in &mut bytes {
-        match byte {
-            b'?' => break,
-            b'"' | b'#' | b'<' | b'>' | b'\\' | b'^' | b'`' => return false,
-            byte if byte.is_ascii_graphic() => {}
-            _ => return false,
+        match TARGET_BYTES[usize::from(*byte)] {
+            TargetByte::Path => {}
+            TargetByte::QuestionMark => break,
+            TargetByte::Query | TargetByte::None => return false,
         }
     }
-    // Browsers leave more characters of a query as they are than the grammar has.
-    bytes.all(|byte| byte.is_ascii_graphic() && *byte != b'#')
+    bytes.all(|byte| !matches!(TARGET_BYTES[usize::from(*byte)], TargetByte::None))
 }
+
+/// The places where a byte may stand in a target.
+#[derive(Clone, Copy)]
+enum TargetByte {
+    None,
+    /// In the path, and in the query.
+    Path,
+    /// In the query only. Browsers leave more characters there as they are than the grammar has.
+    Query,
+    QuestionMark,
+}
+
+static TARGET_BYTES: [TargetByte; 256] = {
+    let mut table = [TargetByte::None; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = match byte as u8 {
+            b'?' => TargetByte::QuestionMark,
+            b'#' | b'"' | b'<' | b'>' => TargetByte::None,
+            b'\\' | b'^' | b'`' => TargetByte::Query,
+            _ => TargetByte::Path,
+        };
+        byte += 1;
+    }
+    table
+};
 
 #[inline]
 fn parse_uri(target: Bytes) -> Result<Uri, MessageError> {
@@ -93,7 +122,11 @@ mod tests {
     use super::*;
 
     fn parse(target: &'static str, method: Method) -> Result<Uri, MessageError> {
-        parse_target(Bytes::from_static(target.as_bytes()), &method)
+        if target.starts_with('/') && method != Method::CONNECT {
+            check_origin_form(target.as_bytes())?;
+            return Ok(Uri::from_static(target));
+        }
+        parse_other_form(Bytes::from_static(target.as_bytes()), &method)
     }
 
     #[test]
@@ -120,6 +153,25 @@ mod tests {
         for bad in ["a", "a:", ":80", "u@a:80", "a:b", "*", "a:70000"] {
             assert!(parse(bad, Method::CONNECT).is_err(), "CONNECT {bad}");
         }
+    }
+
+    #[test]
+    fn h03_every_target_that_is_accepted_is_a_uri() {
+        for byte in 0..=255u8 {
+            for target in [vec![b'/', byte], vec![b'/', b'?', byte], vec![b'/', byte, b'?', byte]] {
+                let is_accepted = check_origin_form(&target).is_ok();
+                let uri = Uri::from_maybe_shared(Bytes::from(target.clone()));
+                let path_and_query = uri.ok().and_then(|uri| uri.path_and_query().cloned());
+                let is_whole = path_and_query.is_some_and(|uri| uri.as_str().as_bytes() == target);
+                assert!(!is_accepted || is_whole, "{}", target.escape_ascii());
+            }
+        }
+        let longest = [b"/".as_slice(), &vec![b'a'; MAX_URI_LEN - 1]].concat();
+        assert!(
+            check_origin_form(&longest).is_ok()
+                && Uri::from_maybe_shared(Bytes::from(longest.clone())).is_ok()
+        );
+        assert!(check_origin_form(&[&longest[..], b"a"].concat()).is_err());
     }
 
     #[test]

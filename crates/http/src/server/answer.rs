@@ -1,13 +1,16 @@
 //! A response as bytes: its head, and its body if that is at hand.
 
+use std::mem;
+
 use http::{HeaderMap, StatusCode, header};
 use waterwheel_channel::Ctx;
-use waterwheel_executor::Error;
+use waterwheel_executor::engine::{drop_in_turn, run_user_code};
+use waterwheel_executor::{Error, UserCode};
 
 use super::body_writer::BodyWriter;
 use super::exchange::RequestFacts;
 use super::loop_state::LoopShared;
-use crate::body::outgoing::{Body, BodyRepr, UpgradeInitialiser};
+use crate::body::outgoing::{BodyRepr, UpgradeInitialiser};
 use crate::outbound::output::Output;
 use crate::protocol::encoder::{ConnectionField, ResponseFields, encode_response};
 use crate::protocol::fields::has_element;
@@ -29,29 +32,30 @@ pub(super) enum AnswerRest {
 pub(super) fn write_answer(
     shared: &LoopShared,
     facts: &mut RequestFacts,
-    response: Response,
+    mut response: Response,
     out: &mut Output<'_>,
 ) -> AnswerRest {
-    let response = with_valid_status(response, facts);
-    let (mut parts, body) = response.into_parts();
-    if !parts.extensions.is_empty()
-        && let Some(error) = parts.extensions.remove::<Error>()
+    if let Some(what) = misfit(&response, facts) {
+        response = Error::new(InvalidAnswer { status: response.status(), what }).into_response();
+    }
+    let length = known_length(shared, facts, &mut response);
+    if !response.extensions().is_empty()
+        && let Some(error) = response.extensions_mut().remove::<Error>()
     {
         out.ctx().fire_error(error);
     }
-    facts.status = parts.status;
-    let content_type = body.content_type();
-    let plan = plan_answer(parts.status, &parts.headers, &body, facts);
-    let now = out.ctx().now();
-    let mut fields = shared.fields.borrow_mut();
-    let fields = ResponseFields { headers: &parts.headers, content_type, server: fields.at(now) };
-    encode_response(parts.status, &fields, plan.framing, plan.connection, out.small_parts());
-    if parts.headers.capacity() > 0 {
-        shared.keep_headers(parts.headers);
-    }
+    let body = mem::take(response.body_mut());
+    facts.status = response.status();
+    let plan = plan_answer(response.status(), response.headers(), length, facts);
+    encode_head(shared, &response, body.content_type(), &plan, out);
     match (body.into_repr(), plan.sends_body) {
         (BodyRepr::Upgrade(initialiser), _) => AnswerRest::Upgrade(initialiser),
-        (BodyRepr::Empty, _) | (_, false) => AnswerRest::Nothing,
+        (BodyRepr::Empty, _) => AnswerRest::Nothing,
+        (BodyRepr::Source(source), false) => {
+            drop_in_turn(source);
+            AnswerRest::Nothing
+        }
+        (_, false) => AnswerRest::Nothing,
         (BodyRepr::Bytes(bytes), true) => {
             facts.body_bytes = bytes.len() as u64;
             out.write_bytes(bytes);
@@ -73,6 +77,23 @@ pub(super) fn write_answer(
     }
 }
 
+/// Encodes the head of a response, with the fields that the server adds.
+#[inline]
+fn encode_head(
+    shared: &LoopShared,
+    response: &Response,
+    content_type: Option<&'static str>,
+    plan: &AnswerPlan,
+    out: &mut Output<'_>,
+) {
+    let now = out.ctx().now();
+    // Nothing of the user's runs while the fields are borrowed.
+    let mut standing = shared.fields.borrow_mut();
+    let server = standing.at(now);
+    let fields = ResponseFields { headers: response.headers(), content_type, server };
+    encode_response(response.status(), &fields, plan.framing, plan.connection, out.small_parts());
+}
+
 /// True if no handler stands between HTTP and the transport: then the kernel can send files.
 fn is_next_to_transport(ctx: &Ctx<'_>) -> bool {
     ctx.pipeline().names().first() == Some(&ctx.name())
@@ -88,7 +109,7 @@ struct AnswerPlan {
 fn plan_answer(
     status: StatusCode,
     headers: &HeaderMap,
-    body: &Body,
+    length: Option<u64>,
     facts: &mut RequestFacts,
 ) -> AnswerPlan {
     if is_upgrade(status, facts) {
@@ -98,7 +119,6 @@ fn plan_answer(
         };
         return AnswerPlan { framing: BodyFraming::None, connection, sends_body: false };
     }
-    let length = body.exact_len();
     let sends_body = !facts.is_head && may_have_body(status);
     let framing = match length {
         _ if !may_have_body(status) => BodyFraming::None,
@@ -128,30 +148,41 @@ fn is_upgrade(status: StatusCode, facts: &RequestFacts) -> bool {
 
 /// The error of a service that answers with an interim status, or changes the protocol without the next one.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a service answered with status {status} and {body}: the client gets status 500")]
+#[error("a service answered with status {status} and {what}: the client gets status 500")]
 struct InvalidAnswer {
     status: StatusCode,
-    body: &'static str,
+    what: &'static str,
 }
 
-/// Returns the response, or one of status 500 if nothing could follow it: the connection would be in no known state.
-fn with_valid_status(response: Response, facts: &RequestFacts) -> Response {
+/// Returns what is wrong with a response that cannot be sent: after it the connection would be in no known state.
+#[inline]
+fn misfit(response: &Response, facts: &RequestFacts) -> Option<&'static str> {
     let status = response.status();
-    if !status.is_informational() && !facts.is_connect {
-        return match response.body().is_upgrade() {
-            false => response,
-            true => invalid(status, "the pipeline of another protocol"),
-        };
-    }
     match (is_upgrade(status, facts), response.body().is_upgrade()) {
-        (true, true) => response,
-        (false, false) if !status.is_informational() => response,
-        (_, true) => invalid(status, "the pipeline of another protocol"),
-        (_, false) => invalid(status, "no pipeline of another protocol"),
+        (true, true) => None,
+        (false, false) if !status.is_informational() => None,
+        (_, true) => Some("the pipeline of another protocol"),
+        (_, false) => Some("no pipeline of another protocol"),
     }
 }
 
-#[cold]
-fn invalid(status: StatusCode, body: &'static str) -> Response {
-    Error::new(InvalidAnswer { status, body }).into_response()
+/// Returns the length of the body. If its source panics, the response becomes one of status 500, with which the connection
+/// ends.
+#[inline]
+fn known_length(
+    shared: &LoopShared,
+    facts: &mut RequestFacts,
+    response: &mut Response,
+) -> Option<u64> {
+    if !response.body().is_source() {
+        return response.body().exact_len();
+    }
+    match run_user_code(UserCode::Future, shared.origin, || response.body().exact_len()) {
+        Ok(length) => length,
+        Err(_reported) => {
+            facts.closes = true;
+            drop_in_turn(mem::replace(response, StatusCode::INTERNAL_SERVER_ERROR.into_response()));
+            response.body().exact_len()
+        }
+    }
 }

@@ -111,7 +111,7 @@ impl BodyWriter {
                     }
                 }
                 Poll::Ready(Some(Err(error))) => return WriteOutcome::Failed(error),
-                Poll::Ready(None) => return self.finish(out),
+                Poll::Ready(None) => return self.finish(origin, out),
             }
         }
         WriteOutcome::Yields
@@ -160,11 +160,14 @@ impl BodyWriter {
         Ok(())
     }
 
-    fn finish(&mut self, out: &mut Output<'_>) -> WriteOutcome {
+    fn finish(&mut self, origin: Origin, out: &mut Output<'_>) -> WriteOutcome {
         match self.framing {
             BodyFraming::Chunked => {
-                let trailers = self.source.take_trailers();
-                encode_body_end(trailers.as_ref(), out.small_parts());
+                let take_trailers = || self.source.take_trailers();
+                match run_user_code(UserCode::Future, origin, take_trailers) {
+                    Ok(trailers) => encode_body_end(trailers.as_ref(), out.small_parts()),
+                    Err(panicked) => return WriteOutcome::Failed(panicked),
+                }
             }
             BodyFraming::Length(announced) if self.written < announced => {
                 let found = self.written;

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use http::StatusCode;
 use waterwheel_channel::{Ctx, Msg};
 use waterwheel_executor::Error;
+use waterwheel_executor::engine::drop_in_turn;
 
 use super::answer::{AnswerRest, write_answer};
 use super::body_writer::WriteOutcome;
@@ -28,9 +29,11 @@ use crate::outbound::output::Output;
 use crate::protocol::encoder::put_continue;
 use crate::protocol::error::{Malformation, MessageError};
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::{RequestEvent, RequestHead};
+use crate::protocol::request_decoder::RequestEvent;
+use crate::protocol::request_head::RequestHead;
 use crate::service::into_response::IntoResponse;
-use crate::service::service::{Request, Response};
+use crate::service::request::Request;
+use crate::service::service::Response;
 
 /// A connection, without the type of its service's futures, which cannot be named.
 ///
@@ -87,16 +90,14 @@ impl<S, M, F> Connection<S, M, F>
 where
     S: crate::Service,
     M: Fn(Rc<S>, Request) -> F,
-    F: Future<Output = Response>,
+    F: Future<Output = Response> + 'static,
 {
     /// Calls `f` with the state, taken out of its cell: nothing is borrowed meanwhile. Returns `None` once the connection
     /// is over.
     #[inline]
     fn with_state<R>(&self, f: impl FnOnce(&mut ConnectionState<F>) -> R) -> Option<R> {
-        let mut state = self.state.take()?;
-        let result = f(&mut state);
-        self.state.set(Some(state));
-        Some(result)
+        let mut taken = TakenState { cell: &self.state, state: self.state.take() };
+        taken.state.as_deref_mut().map(f)
     }
 
     fn shared(&self) -> &LoopShared {
@@ -107,16 +108,17 @@ where
         state.accepts_requests()
             && state.exchanges.len() < self.shared().options.max_pipelined
             && ctx.is_writable()
-            && !ctx.is_removed()
     }
 
     /// Decodes what has been read, and begins requests.
     fn advance(&self, state: &mut ConnectionState<F>, buf: &mut Bytes, out: &mut Output<'_>) {
         while state.phase == ConnectionPhase::Open {
-            if !state.decoder.is_in_body() && !self.may_begin(state, out.ctx()) {
+            // The end of a body may need no further bytes; a request does.
+            if !state.decoder.is_in_body() && (buf.is_empty() || !self.may_begin(state, out.ctx()))
+            {
                 break;
             }
-            match state.decoder.decode_with(buf, || self.shared().take_headers()) {
+            match state.decoder.decode(buf) {
                 Ok(Some(RequestEvent::Head(head))) => self.on_head(state, head, out),
                 Ok(Some(RequestEvent::Data(bytes))) => self.on_body(state, bytes, out),
                 Ok(Some(RequestEvent::End(trailers))) => {
@@ -140,21 +142,21 @@ where
     fn on_head(&self, state: &mut ConnectionState<F>, head: RequestHead, out: &mut Output<'_>) {
         self.shared().counters.count_request();
         state.deadlines.clear_wait();
-        let length = match head.framing {
+        let length = match head.framing() {
             BodyFraming::Length(length) => Some(length),
             _ => None,
         };
         let has_body = state.decoder.is_in_body();
-        let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue)));
+        let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue())));
         let is_logged = self.shared().options.access_log
             && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO);
         let now = out.ctx().now();
         let facts = RequestFacts::of(&head, pipe.clone(), now, is_logged);
         state.is_last = facts.closes;
         // What follows may be another protocol.
-        state.awaits_upgrade = head.wants_upgrade || facts.is_connect;
+        state.awaits_upgrade = head.wants_upgrade() || facts.is_connect;
         let incoming = Incoming::new(pipe.clone(), state.channel.clone());
-        let request = request_of(head, incoming);
+        let request = Request::of(head, incoming);
         if has_body {
             state.receiving = pipe;
             let step = ExchangeStep::Read(Box::new(request));
@@ -197,18 +199,23 @@ where
         request: Request,
         out: &mut Output<'_>,
     ) {
-        let mut call = state.spare.take().unwrap_or_else(|| ServiceCall::new(self.server.origin));
+        let mut call = state.spare.take().unwrap_or_else(|| ServiceCall::new(self.shared().origin));
+        if let (Some(pipe), Some(driver)) = (&facts.pipe, &state.driver) {
+            pipe.set_connection(driver);
+        }
         call.put((self.make_call)(self.server.service.clone(), request));
         match call.poll_first(&mut Context::from_waker(state.waker())) {
             Poll::Pending => {
                 state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
-                call.clear();
                 state.spare = Some(call);
                 let response = self.response_of(outcome, &mut facts);
                 if state.exchanges.is_empty() {
                     self.answer(state, facts, response, out);
+                    if !state.exchanges.is_empty() {
+                        self.answer_front(state, out);
+                    }
                 } else {
                     let step = ExchangeStep::Answered(Box::new(response));
                     state.exchanges.push_back(Exchange { facts, step });
@@ -239,11 +246,13 @@ where
                 }
                 ExchangeStep::Streaming(ref mut body) => {
                     let mut cx = Context::from_waker(state.waker());
-                    let outcome = body.write(&mut cx, self.server.origin, out);
+                    let outcome = body.write(&mut cx, self.shared().origin, out);
                     exchange.facts.body_bytes = body.written();
                     match outcome {
                         WriteOutcome::Done => self.end_exchange(state, exchange.facts, out),
                         WriteOutcome::Failed(error) => {
+                            // Counted with those behind it.
+                            state.exchanges.push_front(exchange);
                             self.give_up(state, error, out);
                             break;
                         }
@@ -268,7 +277,7 @@ where
         }
     }
 
-    /// Writes an answer whose turn it is.
+    /// Writes an answer whose turn it is. A body that is streamed becomes the first of the requests in the air.
     fn answer(
         &self,
         state: &mut ConnectionState<F>,
@@ -279,13 +288,18 @@ where
         facts.closes |= state.is_draining && state.exchanges.is_empty();
         // The client may have begun to speak another protocol already.
         facts.closes |= facts.is_connect;
-        facts.closes |= facts.pipe.as_ref().is_some_and(|pipe| must_close_after(pipe));
+        if let Some(pipe) = &facts.pipe {
+            // The body of the answer, or a task, still reads: it would wait for ever, because this is the last moment.
+            if pipe.take_late_continue() {
+                put_continue(out.small_parts());
+            }
+            facts.closes |= must_close_after(pipe);
+        }
         match write_answer(self.shared(), &mut facts, response, out) {
             AnswerRest::Nothing => self.end_exchange(state, facts, out),
             AnswerRest::Body(body) => {
                 let step = ExchangeStep::Streaming(body);
                 state.exchanges.push_front(Exchange { facts, step });
-                self.answer_front(state, out);
             }
             AnswerRest::Upgrade(initialiser) => self.upgrade(state, facts, initialiser, out),
         }
@@ -299,15 +313,21 @@ where
         facts: RequestFacts,
         out: &mut Output<'_>,
     ) {
-        let took = out.ctx().now().since(facts.began);
-        self.shared().counters.count_answer(facts.status, took);
-        facts.log(state.channel.as_deref(), took);
-        state.awaits_upgrade = false;
+        self.count_answer(state, &facts, out.ctx());
+        // Nothing follows a request that may change the protocol, so this was not it if others are in the air.
+        state.awaits_upgrade &= !state.exchanges.is_empty();
         if facts.closes {
             self.begin_close(state, out);
         } else if out.small_parts().len() > MAX_COLLECTED {
             out.pass_on();
         }
+    }
+
+    #[inline]
+    fn count_answer(&self, state: &ConnectionState<F>, facts: &RequestFacts, ctx: &Ctx<'_>) {
+        let nanos = ctx.now().0.saturating_sub(facts.began.0);
+        self.shared().counters.count_answer(facts.status, nanos);
+        facts.log(state.channel.as_deref(), nanos);
     }
 
     /// Hands the connection over to the handlers of another protocol.
@@ -319,14 +339,15 @@ where
         out: &mut Output<'_>,
     ) {
         let ctx = out.ctx();
-        self.shared().counters.count_answer(facts.status, ctx.now().since(facts.began));
-        facts.log(state.channel.as_deref(), ctx.now().since(facts.began));
+        self.count_answer(state, &facts, ctx);
         out.pass_on();
         ctx.flush();
         state.phase = ConnectionPhase::Upgraded;
         state.release();
-        if let Err(error) = state.handover.hand_over(ctx, initialiser) {
-            state.handover.refuse(ctx, error);
+        if let Err(error) = state.handover.hand_over(ctx, initialiser)
+            && !state.handover.refuse(ctx, error)
+        {
+            self.begin_closing(state, ctx);
         }
     }
 
@@ -356,8 +377,7 @@ where
             }
             Some(exchange) => {
                 exchange.facts.closes = true;
-                let given_up = mem::replace(&mut exchange.step, step);
-                drop(given_up);
+                drop_in_turn(mem::replace(&mut exchange.step, step));
                 self.answer_front(state, out);
             }
         }
@@ -369,9 +389,24 @@ where
         out.pass_on();
         ctx.flush();
         self.drop_exchanges(state);
+        self.begin_closing(state, ctx);
+        ctx.close_because(error);
+    }
+
+    /// Closes the channel after what is written.
+    fn close(&self, state: &mut ConnectionState<F>, ctx: &Ctx<'_>) {
+        if mem::take(&mut state.has_unflushed) {
+            ctx.flush();
+        }
+        self.begin_closing(state, ctx);
+        ctx.close();
+    }
+
+    /// Reads and answers no more. The time for what is still to be sent is limited: a client may never read it.
+    fn begin_closing(&self, state: &mut ConnectionState<F>, ctx: &Ctx<'_>) {
         state.phase = ConnectionPhase::Closing;
         state.release();
-        ctx.close_because(error);
+        state.deadlines.set_wait(ctx, Wait::End, self.limit_of(Wait::End));
     }
 
     /// Ends the connection after the answers that are written: the output at once, the input when the client has
@@ -381,16 +416,16 @@ where
         out.pass_on();
         ctx.flush();
         self.drop_exchanges(state);
-        state.phase = ConnectionPhase::Closing;
-        state.release();
+        self.begin_closing(state, ctx);
         ctx.shutdown_output();
-        state.deadlines.set_wait(ctx, Wait::End, self.limit_of(Wait::End));
     }
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
         let dropped = mem::take(&mut state.exchanges);
-        self.shared().counters.count_abandoned(dropped.len() as u64);
-        drop(dropped);
+        if !dropped.is_empty() {
+            self.shared().counters.count_abandoned(dropped.len() as u64);
+            drop_in_turn(dropped);
+        }
         if let Some(pipe) = state.receiving.take() {
             pipe.fail(BodyError::Aborted);
         }
@@ -437,18 +472,19 @@ where
     #[inline]
     fn settle(&self, state: &mut ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
         let is_idle = state.exchanges.is_empty();
-        if is_idle && (state.is_input_over || state.is_draining) {
-            state.phase = ConnectionPhase::Closing;
-            state.release();
-            ctx.close();
+        // While the channel has no room, requests that were read may not have been begun.
+        if is_idle && (state.is_draining || (state.is_input_over && ctx.is_writable())) {
+            self.close(state, ctx);
             return false;
         }
         state.set_hold(ctx, !is_idle);
         let pauses = !state.decoder.is_in_body() && !self.may_begin(state, ctx);
         state.set_pause(ctx, pauses);
-        let wait = state.present_wait();
+        // Without room nothing is read: what the client sends meanwhile is not late.
+        let has_room = ctx.is_writable();
+        let wait = if has_room { state.present_wait() } else { Wait::Nothing };
         state.deadlines.set_wait(ctx, wait, self.limit_of(wait));
-        if !ctx.is_writable() {
+        if !has_room {
             state.deadlines.watch_output(ctx, self.shared().options.stall_timeout / 2);
         }
         !is_idle && !mem::replace(&mut state.has_driver, true)
@@ -486,8 +522,9 @@ where
             }
             Wait::Body => {
                 let bytes = state.deadlines.take_body_bytes(ctx.now());
+                let was_paused = state.receiving.as_ref().is_some_and(|pipe| pipe.take_paused());
                 let rate = options.least_rate;
-                if bytes < rate * waited.as_secs() {
+                if bytes < rate.saturating_mul(waited.as_secs()) && !was_paused {
                     let cause = BodyError::TooSlow { rate };
                     let response = cause.into_response();
                     self.refuse(state, response, cause, out);
@@ -503,7 +540,7 @@ impl<S, M, F> HttpConnection for Connection<S, M, F>
 where
     S: crate::Service,
     M: Fn(Rc<S>, Request) -> F,
-    F: Future<Output = Response>,
+    F: Future<Output = Response> + 'static,
 {
     fn on_active(&self, ctx: &Ctx<'_>) {
         self.with_state(|state| {
@@ -629,11 +666,11 @@ where
 
     fn end(&self) {
         let Some(mut state) = self.state.take() else { return };
-        self.drop_exchanges(&mut state);
         self.shared().counters.count_end();
         if let Some(driver) = state.driver.take() {
             driver.wake();
         }
+        self.drop_exchanges(&mut state);
     }
 
     fn is_over(&self) -> bool {
@@ -644,15 +681,18 @@ where
     }
 }
 
-/// Makes a request of its head and its body.
-#[inline]
-fn request_of(head: RequestHead, incoming: Incoming) -> Request {
-    let mut request = Request::new(incoming);
-    *request.method_mut() = head.method;
-    *request.uri_mut() = head.uri;
-    *request.version_mut() = head.version;
-    *request.headers_mut() = head.headers;
-    request
+/// The state of a connection while it is used. Dropping it puts the state back, also while a panic unwinds: the handler
+/// that is dropped then still counts and ends what the state holds.
+struct TakenState<'a, F> {
+    cell: &'a Cell<Option<Box<ConnectionState<F>>>>,
+    state: Option<Box<ConnectionState<F>>>,
+}
+
+impl<F> Drop for TakenState<'_, F> {
+    #[inline]
+    fn drop(&mut self) {
+        self.cell.set(self.state.take());
+    }
 }
 
 /// Returns the answer to a message that is refused: its status, and a line that says why.

@@ -56,7 +56,7 @@ impl Deadlines {
     #[inline]
     pub(super) fn set_wait(&mut self, ctx: &Ctx<'_>, wait: Wait, limit: Duration) {
         let now = ctx.now();
-        if wait != self.wait || wait == Wait::Request {
+        if wait != self.wait {
             self.wait = wait;
             self.since = now;
             self.body_bytes = 0;

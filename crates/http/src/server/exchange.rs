@@ -1,7 +1,6 @@
 //! One request on its way to its answer.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use http::{Method, Uri, Version};
 use waterwheel_channel::Channel;
@@ -10,8 +9,9 @@ use waterwheel_executor::Nanos;
 use super::body_writer::BodyWriter;
 use super::service_call::ServiceCall;
 use crate::body::pipe::BodyPipe;
-use crate::protocol::request_decoder::RequestHead;
-use crate::service::service::{Request, Response};
+use crate::protocol::request_head::RequestHead;
+use crate::service::request::Request;
+use crate::service::service::Response;
 
 /// A request in the air.
 pub(super) struct Exchange<F> {
@@ -64,15 +64,15 @@ impl RequestFacts {
         is_logged: bool,
     ) -> Self {
         let logged = || LoggedRequest {
-            method: head.method.clone(),
-            uri: head.uri.clone(),
-            version: head.version,
+            method: head.method().clone(),
+            uri: head.uri().clone(),
+            version: head.version(),
         };
         Self {
-            is_head: head.method == Method::HEAD,
-            is_connect: head.method == Method::CONNECT,
-            is_http10: head.version == Version::HTTP_10,
-            closes: !head.keeps_alive,
+            is_head: *head.method() == Method::HEAD,
+            is_connect: *head.method() == Method::CONNECT,
+            is_http10: head.version() == Version::HTTP_10,
+            closes: !head.keeps_alive(),
             pipe,
             began,
             logged: is_logged.then(|| Box::new(logged())),
@@ -83,18 +83,18 @@ impl RequestFacts {
 
     /// Writes the line of the access log, if there is one.
     #[inline]
-    pub(super) fn log(&self, channel: Option<&Channel>, took: Duration) {
+    pub(super) fn log(&self, channel: Option<&Channel>, nanos: u64) {
         if let Some(request) = &self.logged {
-            self.log_line(request, channel, took);
+            self.log_line(request, channel, nanos / 1_000);
         }
     }
 
     #[cold]
-    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, took: Duration) {
+    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, micros: u64) {
         let LoggedRequest { method, uri, version } = request;
         let peer = channel.and_then(Channel::peer_address);
         let peer = peer.map_or_else(|| String::from("-"), |peer| peer.to_string());
-        let (status, bytes, micros) = (self.status.as_u16(), self.body_bytes, took.as_micros());
+        let (status, bytes) = (self.status.as_u16(), self.body_bytes);
         tracing::info!(
             target: "waterwheel::access",
             %peer, %method, %uri, ?version, status, bytes, micros,

@@ -82,11 +82,12 @@ impl HttpServer {
         let all = counters.clone();
         let connect = move || {
             let on_this_loop = loop_server(number, || {
+                let service = make();
                 let counters = Arc::new(LoopCounters::default());
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 all.push(counters.clone());
                 drop(all);
-                LoopServer::new(make(), options.clone(), counters)
+                LoopServer::new(service, options.clone(), counters)
             });
             HttpHandler::new(connection(on_this_loop))
         };

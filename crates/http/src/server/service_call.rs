@@ -26,8 +26,8 @@ impl<F> ServiceCall<F> {
         self.future.set(Some(future));
     }
 
-    /// Drops the future. A panic of its destructor is reported.
-    pub(super) fn clear(&mut self) {
+    /// Drops the future, if there is one. A panic of its destructor is reported.
+    fn clear(&mut self) {
         if self.future.is_some() {
             // The panic has been reported; there is nothing else to do.
             let _ = run_as(UserCode::Destructor, self.origin, || self.future.set(None));
@@ -49,13 +49,16 @@ impl<F: Future<Output = Response>> ServiceCall<F> {
         outcome(run_as(UserCode::Future, origin, || self.poll_future(cx)))
     }
 
+    #[inline]
     fn poll_future(&mut self, cx: &mut Context<'_>) -> Poll<Response> {
-        match self.future.as_mut().as_pin_mut() {
-            Some(future) => future.poll(cx),
-            None => {
-                unreachable!("a call is polled until it is ready, and has its future until then")
-            }
+        let Some(future) = self.future.as_mut().as_pin_mut() else {
+            unreachable!("a call is polled until it is ready, and has its future until then")
+        };
+        let polled = future.poll(cx);
+        if polled.is_ready() {
+            self.future.set(None); // Drops what the call has kept, under the same guard.
         }
+        polled
     }
 }
 

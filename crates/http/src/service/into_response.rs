@@ -76,12 +76,14 @@ impl<T: IntoResponse, E: IntoResponse> IntoResponse for Result<T, E> {
     }
 }
 
-/// An error that no one has turned into an answer: reported to the log, and answered with 500 without its text, which may
-/// say more than a stranger should know.
+/// An error that no one has turned into an answer: status 500 without the error's text, which may say more than a
+/// stranger should know. The error is in the extensions of the response, and the server reports it from there, so that a
+/// client that causes an error per request does not fill the log.
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
-        tracing::error!(target: "waterwheel", "a service failed, the client gets status 500: {self}");
-        StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        let mut response = StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        response.extensions_mut().insert(self);
+        response
     }
 }
 
@@ -91,7 +93,10 @@ impl IntoResponse for BodyError {
         let status = match self {
             Self::Refused(error) => error.status(),
             Self::LongerThan { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::TooSlow { .. } | Self::Aborted => StatusCode::REQUEST_TIMEOUT,
+            Self::TooSlow { .. } | Self::TimedOut { .. } | Self::Aborted => {
+                StatusCode::REQUEST_TIMEOUT
+            }
+            Self::Undecodable(error) => error.status(),
         };
         (status, Body::from(self.to_string())).into_response()
     }

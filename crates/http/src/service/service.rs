@@ -3,11 +3,8 @@
 use std::future::Future;
 
 use super::into_response::IntoResponse;
-use crate::body::incoming::Incoming;
+use super::request::Request;
 use crate::body::outgoing::Body;
-
-/// A request with the body that comes from the connection.
-pub type Request<B = Incoming> = http::Request<B>;
 
 /// A response with the body that is sent.
 pub type Response<B = Body> = http::Response<B>;

@@ -29,7 +29,7 @@ fn h01_requests_are_framed_and_get_a_host() {
     drop(bench.write(full(Method::PUT, "https://a:443/", "hello")));
     assert_eq!(bench.sent(), "PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: 5\r\n\r\nhello");
     let mut head = RequestHead::new(Method::POST, "/".parse().unwrap(), BodyFraming::UntilClose);
-    head.headers.insert("host", HeaderValue::from_static("b"));
+    head.headers_mut().insert("host", HeaderValue::from_static("b"));
     drop(bench.write(head));
     drop(bench.write(Bytes::from_static(b"hello")));
     bench.write(BodyEnd::default()).join().unwrap();
@@ -54,7 +54,7 @@ fn h03_requests_that_cannot_be_sent_are_refused() {
     let mut bench = TestBench::client();
     assert!(bench.write_refused(full(Method::GET, "/a", "")).contains("neither a Host"));
     let mut head = RequestHead::new(Method::CONNECT, "/".parse().unwrap(), BodyFraming::None);
-    head.headers.insert("host", HeaderValue::from_static("b"));
+    head.headers_mut().insert("host", HeaderValue::from_static("b"));
     assert!(bench.write_refused(head).contains("CONNECT"));
     assert!(bench.write_refused(Bytes::from_static(b"x")).contains("no head"));
     assert!(bench.write_refused(BodyEnd::default()).contains("no head"));

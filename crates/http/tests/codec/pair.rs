@@ -66,7 +66,7 @@ struct EchoParts;
 impl Handler for EchoParts {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.take::<RequestHead>() {
-            Ok(head) => ctx.write(ResponseHead::new(StatusCode::OK, head.framing)),
+            Ok(head) => ctx.write(ResponseHead::new(StatusCode::OK, head.framing())),
             Err(part) => ctx.write(part),
         }
         Ok(())

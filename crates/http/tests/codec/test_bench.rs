@@ -110,7 +110,7 @@ pub(crate) fn describe(msg: Msg) -> String {
         Err(other) => other,
     };
     if let Some(head) = msg.get::<RequestHead>() {
-        return format!("{} {} {:?}", head.method, head.uri, head.framing);
+        return format!("{} {} {:?}", head.method(), head.uri(), head.framing());
     }
     if let Some(head) = msg.get::<ResponseHead>() {
         return format!("{} {:?}", head.status.as_str(), head.framing);

@@ -35,7 +35,7 @@ struct Upgrader;
 impl Handler for Upgrader {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.get::<RequestHead>() {
-            Some(head) if head.wants_upgrade => {}
+            Some(head) if head.wants_upgrade() => {}
             _ => return Ok(()),
         }
         ctx.write_and_flush(switched());
@@ -125,8 +125,8 @@ fn h04_a_client_hands_on_what_comes_behind_an_upgrade() {
     let mut bench = TestBench::client();
     let mut head =
         RequestHead::new(Method::GET, "http://a/chat".parse().unwrap(), BodyFraming::None);
-    head.wants_upgrade = true;
-    head.headers.insert("upgrade", "shout".parse().unwrap());
+    head.headers_mut().insert("connection", "upgrade".parse().unwrap());
+    head.headers_mut().insert("upgrade", "shout".parse().unwrap());
     drop(bench.write(head));
     drop(bench.write(BodyEnd::default()));
     assert_eq!(

@@ -7,3 +7,4 @@ mod messages;
 mod options;
 mod paths;
 mod ranges;
+mod serving;

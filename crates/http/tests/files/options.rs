@@ -1,6 +1,6 @@
 //! Options that are refused, and the traits of what they build.
 
-use waterwheel_http::{FileBody, Files, InvalidFiles};
+use waterwheel_http::{Files, InvalidFiles};
 
 use crate::folder::site;
 
@@ -34,8 +34,7 @@ fn h08_invalid_options_are_refused_with_their_reason() {
 }
 
 #[test]
-fn h08_files_and_their_bodies_may_be_sent_to_other_threads() {
+fn h08_files_may_be_sent_to_other_threads() {
     fn is_shareable<T: Clone + Send + Sync + 'static>() {}
     is_shareable::<Files>();
-    is_shareable::<FileBody>();
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::StatusCode;
 use waterwheel_http::Files;
 
-use crate::folder::{Request, TEXT, ask, body_of, header, site};
+use crate::folder::{Request, TEXT, ask, ask_by, body_of, header, site};
 
 #[test]
 fn h08_paths_lead_to_files() {
@@ -52,7 +52,7 @@ fn h08_the_path_may_be_the_rest_behind_a_prefix() {
     let files = Files::new(folder.root()).unwrap();
     let answer = |uri: &str, path: &str| {
         let (parts, ()) = http::Request::get(uri).body(()).unwrap().into_parts();
-        files.answer(&parts, path)
+        ask_by(&files, &parts, path).0
     };
     assert_eq!(body_of(&answer("/static/digits.txt", "digits.txt")), TEXT);
     assert_eq!(body_of(&answer("/static/", "")), "<home>");
@@ -85,7 +85,7 @@ fn h08_a_folder_without_its_slash_is_redirected_on_the_same_host() {
         // Sent behind a prefix, because a URI of two slashes is read as an authority by some.
         let uri = format!("/p{}{query}", if path.contains('\\') { "/x" } else { path });
         let (parts, ()) = http::Request::get(uri).body(()).unwrap().into_parts();
-        let answer = files.answer(&parts, path);
+        let answer = ask_by(&files, &parts, path).0;
         assert_eq!(answer.status(), status, "{path}");
         assert_eq!(header(&answer, "location"), location, "{path}");
     }
@@ -148,8 +148,14 @@ fn h08_links_lead_nowhere_or_within_the_folder() {
         assert_eq!(ask(&strict, &Request::get(path)).status(), 404, "{path}, not followed");
         assert_eq!(ask(&follow, &Request::get(path)).status(), followed, "{path}, followed");
     }
-    assert_eq!(ask(&strict, &Request::get("/self")).status(), 404);
-    assert_eq!(ask(&follow, &Request::get("/self")).status(), 500, "ELOOP is an operator's error");
+    for path in ["/self", "/self/", "/self/x"] {
+        for files in [&strict, &follow] {
+            let request = http::Request::get(path).body(()).unwrap().into_parts().0;
+            let (answer, error) = ask_by(files, &request, path);
+            // A client can ask for a circle of links (ELOOP) as often as it likes.
+            assert_eq!((answer.status().as_u16(), error.is_none()), (404, true), "{path}");
+        }
+    }
 }
 
 #[test]
@@ -164,7 +170,7 @@ fn h08_the_root_itself_may_be_a_link() {
 }
 
 #[test]
-fn h08_fifos_sockets_and_devices_are_not_opened() {
+fn h08_fifos_sockets_and_devices_are_404_at_once() {
     let folder = site();
     let fifo = folder.root().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
@@ -176,7 +182,7 @@ fn h08_fifos_sockets_and_devices_are_not_opened() {
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let follow = Files::builder(folder.root()).follow_links(true).build().unwrap();
     let (sender, receiver) = std::sync::mpsc::channel();
-    // On another thread: opening a FIFO would block for ever.
+    // On another thread: an open that waits for the writer of a FIFO would not return.
     std::thread::spawn(move || {
         for path in ["/fifo", "/link-to-fifo", "/fifo-index/", "/socket", "/zero", "/fifo/"] {
             let _ = sender.send((path, ask(&follow, &Request::get(path)).status()));
@@ -196,5 +202,29 @@ fn h08_a_root_that_was_removed_is_404() {
     for path in ["/", "/digits.txt", "/docs"] {
         assert_eq!(ask(&files, &Request::get(path)).status(), 404);
     }
-    std::fs::create_dir(folder.root()).unwrap();
+    folder.write("digits.txt", TEXT);
+    let answer = ask(&files, &Request::get("/digits.txt"));
+    assert_eq!(answer.status(), 404, "another folder, though of the same name");
+    let anew = Files::new(folder.root()).unwrap();
+    assert_eq!(ask(&anew, &Request::get("/digits.txt")).status(), 200);
+}
+
+#[test]
+fn h08_a_folder_that_may_be_entered_and_not_listed_is_served() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = site();
+    let docs = folder.root().join("docs");
+    let allow = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(&docs, 0o111);
+    allow(&folder.root().join("digits.txt"), 0o000);
+    let may_read_all = std::fs::read_dir(&docs).is_ok();
+    let files = Files::new(folder.root()).unwrap();
+    let status = |path| ask(&files, &Request::get(path)).status().as_u16();
+    let found = [status("/docs"), status("/docs/"), status("/digits.txt")];
+    allow(&docs, 0o755);
+    // Root may read everything.
+    assert_eq!(found, [301, 200, if may_read_all { 200 } else { 404 }]);
 }

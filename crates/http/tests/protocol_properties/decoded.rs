@@ -67,10 +67,10 @@ pub(crate) fn decode_requests(limits: MessageLimits, pieces: &[&[u8]]) -> Vec<Se
         match decoder.decode(buf)? {
             None => return Ok(false),
             Some(RequestEvent::Head(head)) => events.push(Seen::Head(SeenHead {
-                start: format!("{} {} {:?}", head.method, head.uri, head.version),
-                headers: head.headers,
-                framing: head.framing,
-                keeps_alive: head.keeps_alive,
+                start: format!("{} {} {:?}", head.method(), head.uri(), head.version()),
+                headers: head.headers().clone(),
+                framing: head.framing(),
+                keeps_alive: head.keeps_alive(),
             })),
             Some(RequestEvent::Data(data)) => push_data(events, &data),
             Some(RequestEvent::End(trailers)) => {

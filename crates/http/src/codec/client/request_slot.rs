@@ -20,7 +20,7 @@ use crate::outbound::output::Output;
 use crate::protocol::encoder::{ConnectionField, encode_request_head, host_value, origin_form};
 use crate::protocol::fields::has_element;
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::RequestHead;
+use crate::protocol::request_head::RequestHead;
 
 /// Encodes requests.
 pub(super) struct RequestEncodeSlot {
@@ -75,31 +75,27 @@ impl RequestEncodeSlot {
         if self.body.is_some() {
             return self.fail(ctx, HttpCodecError::UnfinishedMessage);
         }
-        if !head.headers.contains_key(header::HOST) {
-            let host = host_value(&head.uri).ok_or(Error::new(HttpCodecError::MissingHost))?;
-            head.headers.insert(header::HOST, host);
+        if !head.headers().contains_key(header::HOST) {
+            let host = host_value(head.uri()).ok_or(Error::new(HttpCodecError::MissingHost))?;
+            head.headers_mut().insert(header::HOST, host);
         }
         let target = self.target_of(&head)?;
-        let framing = match head.framing {
+        let framing = match head.framing() {
             BodyFraming::UntilClose => BodyFraming::Chunked,
             framing => framing,
         };
-        let is_last = !head.keeps_alive || has_element(&head.headers, &header::CONNECTION, "close");
-        let connection = match (is_last, head.wants_upgrade) {
-            (true, _) => ConnectionField::Close,
-            (false, true) => ConnectionField::Upgrade,
-            (false, false) => ConnectionField::Absent,
-        };
+        let connection = connection_field(&head);
+        let is_last = connection == ConnectionField::Close;
         let mut body = OutgoingBody::new(framing, true);
         let result = write_parts(ctx, |out| {
             let dst = out.small_parts();
-            encode_request_head(&head.method, &target, &head.headers, framing, connection, dst);
+            encode_request_head(head.method(), &target, head.headers(), framing, connection, dst);
             rest(&mut body, out)
         });
         drop(target);
         match result {
             Ok(()) => {
-                self.exchanges.begin(head.method, is_last);
+                self.exchanges.begin(head.method().clone(), is_last);
                 Ok(body)
             }
             Err(error) => self.fail(ctx, error),
@@ -107,15 +103,15 @@ impl RequestEncodeSlot {
     }
 
     fn target_of<'a>(&self, head: &'a RequestHead) -> Result<Cow<'a, str>, Error> {
-        if head.method == Method::CONNECT {
-            return match head.uri.authority() {
+        if *head.method() == Method::CONNECT {
+            return match head.uri().authority() {
                 Some(authority) => Ok(authority.as_str().into()),
                 None => HttpCodecError::ConnectTarget.refuse(),
             };
         }
-        match self.options.writes_absolute_targets && head.uri.scheme().is_some() {
-            true => Ok(head.uri.to_string().into()),
-            false => Ok(origin_form(&head.uri).into()),
+        match self.options.writes_absolute_targets && head.uri().scheme().is_some() {
+            true => Ok(head.uri().to_string().into()),
+            false => Ok(origin_form(head.uri()).into()),
         }
     }
 
@@ -143,7 +139,7 @@ impl RequestEncodeSlot {
             BodyFraming::Length(0) if may_lack => BodyFraming::None,
             framing => framing,
         };
-        self.begin_request(ctx, RequestHead::of_full(parts, framing), |request, out| {
+        self.begin_request(ctx, RequestHead::from_parts(parts, framing), |request, out| {
             request.write_bytes(body, out)?;
             request.finish(trailers.as_deref(), out)
         })?;
@@ -158,6 +154,18 @@ impl RequestEncodeSlot {
         ctx.flush();
         ctx.close_because(Error::new(error));
         error.refuse()
+    }
+}
+
+/// Returns the Connection field of a request, by its fields, which may have been changed since it was read.
+fn connection_field(head: &RequestHead) -> ConnectionField {
+    let has_option = |option| has_element(head.headers(), &header::CONNECTION, option);
+    if !head.keeps_alive() || has_option("close") {
+        ConnectionField::Close
+    } else if head.headers().contains_key(header::UPGRADE) && has_option("upgrade") {
+        ConnectionField::Upgrade
+    } else {
+        ConnectionField::Absent
     }
 }
 

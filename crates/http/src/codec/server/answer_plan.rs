@@ -6,7 +6,7 @@ use crate::protocol::encoder::ConnectionField;
 use crate::protocol::error::MessageError;
 use crate::protocol::fields::has_element;
 use crate::protocol::framing::{BodyFraming, may_have_body};
-use crate::protocol::request_decoder::RequestHead;
+use crate::protocol::request_head::RequestHead;
 use crate::protocol::response_decoder::ResponseHead;
 
 /// A request in the air: what its answer depends on.
@@ -31,11 +31,11 @@ impl AskedRequest {
     pub(super) fn of(head: &RequestHead, number: u64) -> Self {
         Self {
             number,
-            is_head: head.method == Method::HEAD,
-            is_connect: head.method == Method::CONNECT,
-            is_http10: head.version == Version::HTTP_10,
-            closes: !head.keeps_alive,
-            awaits_continue: head.expects_continue,
+            is_head: *head.method() == Method::HEAD,
+            is_connect: *head.method() == Method::CONNECT,
+            is_http10: head.version() == Version::HTTP_10,
+            closes: !head.keeps_alive(),
+            awaits_continue: head.expects_continue(),
             may_continue: false,
             refused: None,
         }
@@ -128,9 +128,8 @@ mod tests {
     use super::*;
 
     fn facts(method: Method, version: Version) -> AskedRequest {
-        let mut head = RequestHead::new(method, "/".parse().unwrap(), BodyFraming::None);
-        head.version = version;
-        head.keeps_alive = version == Version::HTTP_11;
+        let request = http::Request::builder().method(method).version(version).body(()).unwrap();
+        let head = RequestHead::from_parts(request.into_parts().0, BodyFraming::None);
         AskedRequest::of(&head, 0)
     }
 

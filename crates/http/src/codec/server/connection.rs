@@ -15,7 +15,8 @@ use super::connection_flags::{CodecPhase, ConnectionFlags};
 use crate::codec::messages::{BodyEnd, RequestRefused};
 use crate::protocol::error::{Malformation, MessageError};
 use crate::protocol::framing::BodyFraming;
-use crate::protocol::request_decoder::{RequestDecoder, RequestEvent, RequestHead};
+use crate::protocol::request_decoder::{RequestDecoder, RequestEvent};
+use crate::protocol::request_head::RequestHead;
 use crate::server::options::MAX_SKIPPED;
 
 /// The state of a connection. Nothing of it is borrowed while a handler is called.
@@ -169,12 +170,12 @@ impl ServerConnection {
             flags.is_last = facts.closes;
             flags.receiving = has_body.then_some(number);
             flags.skipped = 0;
-            flags.body_left = match head.framing {
+            flags.body_left = match head.framing() {
                 BodyFraming::Length(length) => Some(length),
                 _ => None,
             };
             // What follows may be another protocol.
-            flags.upgrading = (head.wants_upgrade || facts.is_connect).then_some(number);
+            flags.upgrading = (head.wants_upgrade() || facts.is_connect).then_some(number);
         });
         let is_first = {
             let mut requests = self.requests.borrow_mut();

@@ -10,7 +10,7 @@ use waterwheel_channel::{
 use super::connection::ServerConnection;
 use super::connection_flags::CodecPhase;
 use crate::codec::messages::BodyEnd;
-use crate::protocol::request_decoder::RequestHead;
+use crate::protocol::request_head::RequestHead;
 
 /// Decodes requests.
 pub(super) struct RequestDecodeSlot {

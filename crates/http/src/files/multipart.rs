@@ -1,69 +1,29 @@
-//! Bodies of answers that serve files.
+//! Bodies with several parts of a file: `multipart/byteranges`.
 
+use std::collections::VecDeque;
 use std::fmt::Write;
 use std::hash::{BuildHasher, RandomState};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use waterwheel_channel::FileRegion;
+use waterwheel_executor::Error;
 
+use crate::body::source::{BodyChunk, BodySource};
 use crate::files::byte_range::ByteRange;
 
-/// The body of an answer of [`Files`](crate::Files). Its [length](Self::len) is known.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum FileBody {
-    /// No body: of an answer to HEAD, of 304, and of an empty file.
-    Empty,
-    /// A short text: of a redirect or an error.
-    Text(Bytes),
-    /// A file, or a part of one.
-    Region(FileRegion),
-    /// Parts of a file, with a head before each: `multipart/byteranges`.
-    Parts(Vec<FilePart>),
+/// Parts of a file, with a head before each. The kernel sends the parts where the pipeline allows it.
+pub(crate) struct MultipartFile {
+    chunks: VecDeque<BodyChunk>,
 }
 
-/// A piece of a [`FileBody`].
-#[derive(Clone, Debug)]
-pub enum FilePart {
-    /// The head of a part, or the line after the last one.
-    Bytes(Bytes),
-    /// A part of a file.
-    Region(FileRegion),
-}
-
-impl FileBody {
-    /// Returns the number of bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Empty => 0,
-            Self::Text(bytes) => bytes.len() as u64,
-            Self::Region(region) => region.len(),
-            Self::Parts(parts) => parts.iter().map(FilePart::len).sum(),
-        }
+impl BodySource for MultipartFile {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<BodyChunk, Error>>> {
+        Poll::Ready(self.chunks.pop_front().map(Ok))
     }
 
-    /// True if there are no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl FilePart {
-    /// Returns the number of bytes.
-    #[must_use]
-    pub fn len(&self) -> u64 {
-        match self {
-            Self::Bytes(bytes) => bytes.len() as u64,
-            Self::Region(region) => region.len(),
-        }
-    }
-
-    /// True if there are no bytes.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    fn exact_len(&self) -> Option<u64> {
+        Some(self.chunks.iter().map(BodyChunk::len).sum())
     }
 }
 
@@ -79,9 +39,9 @@ pub(crate) fn multipart(
     whole: &FileRegion,
     ranges: &[ByteRange],
     media_type: &str,
-) -> (FileBody, String) {
+) -> (MultipartFile, String) {
     let boundary = random_boundary();
-    let mut parts = Vec::with_capacity(2 * ranges.len() + 1);
+    let mut chunks = VecDeque::with_capacity(2 * ranges.len() + 1);
     let mut line_end = "";
     for range in ranges {
         let content_range = range.content_range(whole.len());
@@ -89,12 +49,12 @@ pub(crate) fn multipart(
             "{line_end}--{boundary}\r\nContent-Type: {media_type}\r\n\
              Content-Range: {content_range}\r\n\r\n"
         );
-        parts.push(FilePart::Bytes(Bytes::from(head)));
-        parts.push(FilePart::Region(cut(whole, *range)));
+        chunks.push_back(BodyChunk::Bytes(Bytes::from(head)));
+        chunks.push_back(BodyChunk::File(cut(whole, *range)));
         line_end = "\r\n";
     }
-    parts.push(FilePart::Bytes(Bytes::from(format!("{line_end}--{boundary}--\r\n"))));
-    (FileBody::Parts(parts), boundary)
+    chunks.push_back(BodyChunk::Bytes(Bytes::from(format!("{line_end}--{boundary}--\r\n"))));
+    (MultipartFile { chunks }, boundary)
 }
 
 /// Returns a text that is in no file: 128 bits that the authors of files cannot foresee, from the random keys that the
@@ -112,16 +72,22 @@ fn random_boundary() -> String {
 #[cfg(test)]
 mod tests {
     use std::fs::File;
+    use std::task::Waker;
 
     use super::*;
 
-    fn content(body: &FileBody) -> Vec<u8> {
-        let FileBody::Parts(parts) = body else { panic!("{body:?}") };
-        let bytes = parts.iter().map(|part| match part {
-            FilePart::Bytes(bytes) => bytes.clone(),
-            FilePart::Region(region) => region.read(usize::MAX).unwrap(),
-        });
-        bytes.flatten().collect()
+    fn content(mut body: MultipartFile) -> Vec<u8> {
+        let mut content = Vec::new();
+        let cx = &mut Context::from_waker(Waker::noop());
+        while let Poll::Ready(Some(chunk)) = body.poll_chunk(cx) {
+            match chunk.unwrap() {
+                BodyChunk::Bytes(bytes) => content.extend_from_slice(&bytes),
+                BodyChunk::File(region) => {
+                    content.extend_from_slice(&region.read(usize::MAX).unwrap());
+                }
+            }
+        }
+        content
     }
 
     #[test]
@@ -136,8 +102,8 @@ mod tests {
              --{boundary}\r\nContent-Type: text/x-toml\r\nContent-Range: bytes 0-0/{len}\r\n\r\n{two}\r\n\
              --{boundary}--\r\n"
         );
-        assert_eq!(String::from_utf8(content(&body)).unwrap(), expected);
-        assert_eq!((body.len(), body.is_empty()), (expected.len() as u64, false));
+        assert_eq!(body.exact_len(), Some(expected.len() as u64));
+        assert_eq!(String::from_utf8(content(body)).unwrap(), expected);
     }
 
     #[test]

@@ -1,0 +1,5 @@
+//! Services behind compression and decompression, over connections of a server.
+
+mod answers;
+mod client;
+mod requests;
