@@ -399,7 +399,17 @@ where
             ctx.flush();
         }
         self.begin_closing(state, ctx);
-        ctx.close();
+        // A close would drop answers that the transport has no room for yet.
+        let has_pending = state.channel.as_ref().is_some_and(|channel| channel.pending_bytes() > 0);
+        match (has_pending, state.is_input_over) {
+            (false, _) => ctx.close(),
+            (true, false) => ctx.shutdown_output(),
+            (true, true) => {
+                let local = ctx.to_local();
+                // A channel that is gone needs no close.
+                ctx.shutdown_output_then(move |_| drop(local.run(|ctx| ctx.close())));
+            }
+        }
     }
 
     /// Reads and answers no more. The time for what is still to be sent is limited: a client may never read it.
@@ -422,10 +432,9 @@ where
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
         let dropped = mem::take(&mut state.exchanges);
-        if !dropped.is_empty() {
-            self.shared().counters.count_abandoned(dropped.len() as u64);
-            drop_in_turn(dropped);
-        }
+        self.shared().counters.count_abandoned(dropped.len() as u64);
+        // One by one: a second panic, while the first one unwinds, would abort the process.
+        dropped.into_iter().for_each(drop_in_turn);
         if let Some(pipe) = state.receiving.take() {
             pipe.fail(BodyError::Aborted);
         }

@@ -8,6 +8,8 @@ use waterwheel_channel::{
     Ctx, Draining, Events, HalfClosed, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
 
+use waterwheel_executor::Error;
+
 use super::connection::HttpConnection;
 use super::driver::ConnectionDriver;
 
@@ -37,6 +39,7 @@ impl Handler for HttpHandler {
             | Events::READ_COMPLETE
             | Events::USER_EVENT
             | Events::WRITABILITY_CHANGED
+            | Events::ERROR
     }
 
     fn signature(&self) -> Signature {
@@ -90,6 +93,14 @@ impl Handler for HttpHandler {
         Ok(())
     }
 
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        // Clients break connections off at any time: no fault of the server, and not worth a line in its log.
+        if !is_broken_off(&error) {
+            ctx.fire_error(error);
+        }
+        Ok(())
+    }
+
     fn on_timer(&mut self, ctx: &Ctx<'_>, _: u32) -> HandlerResult {
         self.connection.on_timer(ctx);
         Ok(())
@@ -100,6 +111,12 @@ impl Handler for HttpHandler {
         self.connection.end();
         Ok(())
     }
+}
+
+/// True for the errors of a transport whose peer is gone.
+fn is_broken_off(error: &Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut};
+    matches!(error.io_kind(), Some(BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut))
 }
 
 impl Drop for HttpHandler {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{ChannelOptions, Edit, Msg};
+use waterwheel_channel::{ChannelOptions, Edit, Msg, PauseReads};
 use waterwheel_executor::{Error, Report};
 use waterwheel_http::{HttpServer, Service};
 use waterwheel_testkit::embedded::Embedded;
@@ -34,7 +34,12 @@ impl Bench {
         let count = move |_: &Report<'_>| {
             counted.fetch_add(1, Ordering::Relaxed);
         };
-        let options = ChannelOptions { allow_half_closure: true, ..ChannelOptions::default() };
+        // As channels are that a server accepts.
+        let options = ChannelOptions {
+            allow_half_closure: true,
+            pause_reads_while_unwritable: PauseReads::Always,
+            ..ChannelOptions::default()
+        };
         let channel = Embedded::builder()
             .stream()
             .options(options)

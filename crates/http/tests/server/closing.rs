@@ -75,3 +75,19 @@ fn h05_a_slow_head_is_answered_with_408_and_an_idle_connection_is_closed() {
     assert_eq!(bench.advance(Duration::from_millis(20)), "");
     assert!(!bench.is_open());
 }
+
+#[test]
+fn h12_a_drain_does_not_lose_an_answer_that_waits_for_room() {
+    let large = async |_: Request| vec![b'x'; 1 << 20];
+    let mut bench = Bench::new(large);
+    bench.channel.set_room(1000);
+    let first = bench.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    bench.channel.fire_user_event(waterwheel_channel::Draining {
+        deadline: waterwheel_executor::Nanos::MAX,
+    });
+    bench.channel.clear_faults();
+    bench.channel.set_room(usize::MAX);
+    bench.channel.run();
+    let rest = bench.received();
+    assert!(first.len() + rest.len() > 1 << 20, "{} and {} bytes", first.len(), rest.len());
+}

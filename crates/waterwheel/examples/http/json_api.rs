@@ -10,7 +10,7 @@
 //!
 //! SIGTERM and Ctrl-C end the program when every request is answered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
@@ -20,7 +20,7 @@ use http::StatusCode;
 use http::header::{HeaderValue, LOCATION};
 use serde::{Deserialize, Serialize};
 use waterwheel::bytes::Bytes;
-use waterwheel::channel::{DrainOptions, EventLoopGroup};
+use waterwheel::channel::{DrainOptions, EventLoopGroup, timeout};
 use waterwheel::executor;
 use waterwheel::http::{
     Body, BodyChunk, BodyError, BodySource, HttpServer, Incoming, IntoResponse, InvalidRoute, Json,
@@ -105,18 +105,37 @@ async fn plaintext(_: Request) -> &'static str {
     "Hello, World!"
 }
 
+/// The bytes of a body that are read before it is sent back.
+const MAX_READ_AHEAD: usize = 64 * 1024;
+
+/// The time for which the next chunk is waited for before the answer begins.
+const READ_AHEAD_TIME: Duration = Duration::from_millis(100);
+
 /// Sends the body back as it comes.
 ///
-/// Waits for the first chunk: until then a body that turns out to be malformed gets an answer of its own.
+/// Once an answer has begun, a malformed chunk can only cut it off. So the beginning of the body is read first, as long as
+/// it comes without a pause: a small body that is malformed gets status 400, and nothing of it is sent back.
 async fn echo(request: Request) -> Result<Body, BodyError> {
     let mut rest = request.into_body();
-    let first = rest.chunk().await.transpose()?;
-    Ok(Body::from_source(EchoSource { first, rest }))
+    let (mut begun, mut bytes) = (VecDeque::new(), 0);
+    while bytes < MAX_READ_AHEAD {
+        match timeout(READ_AHEAD_TIME, rest.chunk()).await {
+            Ok(Some(chunk)) => {
+                let chunk = chunk?;
+                bytes += chunk.len();
+                begun.push_back(chunk);
+            }
+            Ok(None) => break,
+            Err(_paused) if begun.is_empty() => {}
+            Err(_paused) => break,
+        }
+    }
+    Ok(Body::from_source(EchoSource { begun, rest }))
 }
 
-/// A chunk that was taken off a body, then the rest of the body.
+/// Chunks that were taken off a body, then the rest of the body.
 struct EchoSource {
-    first: Option<Bytes>,
+    begun: VecDeque<Bytes>,
     rest: Incoming,
 }
 
@@ -125,15 +144,15 @@ impl BodySource for EchoSource {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<BodyChunk, executor::Error>>> {
-        match self.first.take() {
-            Some(first) => Poll::Ready(Some(Ok(first.into()))),
+        match self.begun.pop_front() {
+            Some(chunk) => Poll::Ready(Some(Ok(chunk.into()))),
             None => self.rest.poll_chunk(cx),
         }
     }
 
     fn exact_len(&self) -> Option<u64> {
-        let first = self.first.as_ref().map_or(0, Bytes::len) as u64;
-        Some(first + self.rest.exact_len()?)
+        let begun: usize = self.begun.iter().map(Bytes::len).sum();
+        Some(begun as u64 + self.rest.exact_len()?)
     }
 }
 
