@@ -1,4 +1,52 @@
 //! HTTP/1.1 on Waterwheel's loops: servers and clients.
+//!
+//! A server is an async function from a request to a response, called on the loop of its connection; it need not be `Send`:
+//!
+//! ```
+//! use bytes::Bytes;
+//! use waterwheel_http::{HttpServer, Request};
+//! use waterwheel_testkit::embedded::Embedded;
+//!
+//! async fn hello(request: Request) -> String {
+//!     format!("Hello from {}", request.path())
+//! }
+//!
+//! let server = HttpServer::new(hello); // `server.bind(&group, Tcp, "127.0.0.1:8080")` listens.
+//! let mut channel = Embedded::builder().stream().build(|edit| server.initialise(edit))?;
+//! channel.write_inbound(Bytes::from_static(b"GET /you HTTP/1.1\r\nHost: example.org\r\n\r\n"));
+//! let answer = channel.read_outbound::<Bytes>().unwrap();
+//! assert!(answer.starts_with(b"HTTP/1.1 200 OK\r\n") && answer.ends_with(b"\r\n\r\nHello from /you"));
+//! # Ok::<(), waterwheel_executor::Error>(())
+//! ```
+//!
+//! `docs/HTTP.md` is the guide: what to take for what, limits, time, drain, and a table of what is refused and why.
+//!
+//! # Parts
+//!
+//! | module | contents | begin with |
+//! |---|---|---|
+//! | `server` | the handler of a connection: reads requests, calls a service, writes answers in order | [`serve`], [`HttpServer`] |
+//! | `client` | requests over pooled connections: TLS, redirects, proxies, limits of time | [`Client`] |
+//! | `service` | what answers requests: services, routes, JSON, queries, tower | [`Service`], [`Request`], [`Router`] |
+//! | `body` | bodies on their way in and out | [`Incoming`], [`Body`], [`BodySource`] |
+//! | `files` | files of a folder: ranges, conditions, types | [`Files`] |
+//! | `coding` (features `gzip`, `brotli`, `zstd`) | compressed answers, decompressed requests | `compressed`, `Compression`, `decompressed` |
+//! | `content` | the names of content codings, and their negotiation | [`ContentCoding`], [`AcceptEncoding`] |
+//! | `events` | server-sent events, both sides | [`EventStream`], [`EventSender`], [`EventDecoder`] |
+//! | `protocol` | messages as state machines over bytes, without I/O | [`RequestDecoder`], [`ResponseDecoder`], [`MessageLimits`] |
+//!
+//! A module imports its own layer and those below: `protocol` and `content`, `body`, `service`, then `files`, `coding` and
+//! `events`, then the connections, `server` and `client`.
+//!
+//! # Features
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `gzip`, `brotli`, `zstd` | content codings, each with its library: `Compression`, `decompress` |
+//! | `json` | bodies as JSON: `Json`, `request_json` |
+//! | `tower` | services of the tower ecosystem, such as axum's routers: `TowerService` |
+//!
+//! None is on by default. No feature changes what code does without it.
 #![forbid(unsafe_code)]
 
 mod body;

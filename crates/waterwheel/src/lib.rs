@@ -17,6 +17,8 @@
 //! | large messages in chunks | [`ChunkedWriter`](handlers::ChunkedWriter) |
 //! | TLS | [`TlsHandler`](tls::TlsHandler), [`ServerTls`](tls::ServerTls), [`ClientTls`](tls::ClientTls) |
 //! | TLS from start to end: STARTTLS, ALPN, one port | [`tls_guide`] |
+//! | HTTP/1.1 servers and clients | [`HttpServer`](http::HttpServer), [`serve`](http::serve), [`Client`](http::Client) |
+//! | HTTP from start to end: routes, bodies, files, limits | [`http_guide`] |
 //! | async functions, tokio, hyper | [`async_bridge`], with the guide [`async_guide`] |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
@@ -57,6 +59,9 @@ pub mod async_guide {}
 
 #[doc = include_str!("../../../docs/CODECS.md")]
 pub mod codecs {}
+
+#[doc = include_str!("../../../docs/HTTP.md")]
+pub mod http_guide {}
 
 #[doc = include_str!("../../../docs/TLS.md")]
 pub mod tls_guide {}

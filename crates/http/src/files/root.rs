@@ -19,7 +19,7 @@ pub(crate) struct OpenedFile {
     pub(crate) metadata: Metadata,
 }
 
-/// What a path names.
+/// The entry that a path names.
 #[derive(Debug)]
 pub(crate) enum FoundEntry {
     File(OpenedFile),

@@ -8,39 +8,35 @@ const fn is_control(byte: u8) -> bool {
 /// Returns the index of the first control character at or after `from`, tabs excepted; the length if there is none.
 #[inline]
 pub(super) fn find_control(bytes: &[u8], from: usize) -> usize {
+    let Some(rest) = bytes.get(from..) else { return bytes.len() };
     let mut at = from;
-    loop {
-        at += count_printable_words(bytes.get(at..).unwrap_or_default());
-        // The word that is not printable, or the bytes that are no word.
-        let end = bytes.len().min(at + 8);
-        for (offset, byte) in bytes.get(at..end).unwrap_or_default().iter().enumerate() {
-            if CONTROL[usize::from(*byte)] {
-                return at + offset;
-            }
-        }
-        if end == bytes.len() {
-            return end;
-        }
-        at = end;
-    }
-}
-
-/// Returns the number of bytes at the front that are whole words of printable ASCII.
-#[inline]
-fn count_printable_words(bytes: &[u8]) -> usize {
-    let mut count = 0;
-    for word in bytes.chunks_exact(8) {
+    for word in rest.chunks_exact(8) {
         let mut eight = [0; 8];
         eight.copy_from_slice(word);
         let word = u64::from_le_bytes(eight);
         // Sets the highest bit of some byte unless all are from 0x20 to 0x7e: one below borrows, one from 0x7f on carries.
-        let is_other = word.wrapping_sub(repeat(0x20)) | word.wrapping_add(repeat(0x01));
+        let below_space = word.wrapping_sub(repeat(0x20));
+        let is_other = below_space | word.wrapping_add(repeat(0x01));
         if is_other & repeat(0x80) != 0 {
-            break;
+            // The highest bit of each byte below 0x20, and of each that is 0x7f. A byte above a match may be marked wrongly,
+            // never one below it.
+            let not_delete = word ^ repeat(0x7f);
+            let delete = not_delete.wrapping_sub(repeat(0x01)) & !not_delete;
+            let found = ((below_space & !word) | delete) & repeat(0x80);
+            if found != 0 {
+                let first = at + (found.trailing_zeros() / 8) as usize;
+                return if bytes[first] == b'\t' { find_bytewise(bytes, first + 1) } else { first };
+            }
         }
-        count += 8;
+        at += 8;
     }
-    count
+    find_bytewise(bytes, at)
+}
+
+/// Does the same byte by byte: for what is no whole word, and behind a tab.
+fn find_bytewise(bytes: &[u8], from: usize) -> usize {
+    let rest = &bytes[from..];
+    from + rest.iter().position(|byte| CONTROL[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
 /// The same byte eight times.

@@ -33,7 +33,7 @@ use crate::protocol::request_decoder::RequestEvent;
 use crate::protocol::request_head::RequestHead;
 use crate::service::into_response::IntoResponse;
 use crate::service::request::Request;
-use crate::service::service::Response;
+use crate::service::service::{Response, Service};
 
 /// A connection, without the type of its service's futures, which cannot be named.
 ///
@@ -60,7 +60,7 @@ pub(super) trait HttpConnection {
 }
 
 /// Returns the connection of a channel to a server.
-pub(super) fn connection<S: crate::Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpConnection> {
+pub(super) fn connection<S: Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpConnection> {
     let make_call = |service: Rc<S>, request: Request| async move { service.call(request).await };
     let state = ConnectionState::new(server.shared.options.limits);
     server.shared.counters.count_connection();
@@ -88,7 +88,7 @@ struct SlowClient(Duration);
 
 impl<S, M, F> Connection<S, M, F>
 where
-    S: crate::Service,
+    S: Service,
     M: Fn(Rc<S>, Request) -> F,
     F: Future<Output = Response> + 'static,
 {
@@ -547,7 +547,7 @@ where
 
 impl<S, M, F> HttpConnection for Connection<S, M, F>
 where
-    S: crate::Service,
+    S: Service,
     M: Fn(Rc<S>, Request) -> F,
     F: Future<Output = Response> + 'static,
 {
@@ -641,6 +641,12 @@ where
             let limit = self.shared().options.stall_timeout;
             let pending = state.channel.as_ref().map_or(0, |channel| channel.pending_bytes());
             if state.deadlines.is_stalled(ctx, state.written, pending, limit) {
+                if let Some(channel) = &state.channel {
+                    // The kernel would hold what it has taken, megabytes, for as long as the client reads a byte at times.
+                    let resets =
+                        waterwheel_channel::driver::SocketOption::Linger(Some(Duration::ZERO));
+                    drop(channel.set_option(resets));
+                }
                 return ctx.abort(Error::new(SlowClient(limit)));
             }
             let mut out = self.begin_output(ctx);

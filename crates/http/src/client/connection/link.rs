@@ -15,6 +15,7 @@ use super::exchange::{
 };
 use super::time_limits::ProgressTicker;
 use crate::body::error::BodyError;
+use crate::protocol::encoder::ConnectionField;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::response_decoder::ResponseDecoder;
 
@@ -130,7 +131,7 @@ impl ConnectionLink {
         let _ = ctx.last_write(); // Recorded from the first call on.
         let (limits, method) = (request.limits, request.method.clone());
         let wants_upgrade = request.headers.contains_key(http::header::UPGRADE);
-        let keeps_alive = request.connection != crate::ConnectionField::Close;
+        let keeps_alive = request.connection != ConnectionField::Close;
         let (head, sender) = request.encode(self.is_encrypted.get());
         let awaits_continue = sender.as_ref().is_some_and(|sender| sender.awaits_continue);
         let exchange = ClientExchange {

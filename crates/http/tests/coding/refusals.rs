@@ -6,9 +6,7 @@ use waterwheel_http::{
     DECODE_STEP, DecodeLimits, DecodeStatus, EncoderOptions,
 };
 
-mod coding_support;
-
-use coding_support::{SENT, decode, encode, encoder, without_reason};
+use crate::coding_support::{SENT, decode, encode, encoder, without_reason};
 
 const BODY: &[u8] = b"A body of a few words, and a few words more: words, words, words.";
 

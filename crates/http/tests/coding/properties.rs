@@ -9,9 +9,7 @@ use waterwheel_http::{
     ENCODE_STEP, EncoderOptions,
 };
 
-mod coding_support;
-
-use coding_support::{SENT, decode, encode, encoder, without_reason};
+use crate::coding_support::{SENT, decode, encode, encoder, without_reason};
 
 /// Bodies that compress well, badly and not at all, of a length that crosses the steps now and then.
 fn bodies() -> impl Strategy<Value = Vec<u8>> {

@@ -7,7 +7,7 @@ use waterwheel_http::{
     EncoderOptions,
 };
 
-#[path = "../../../support/counting_allocator.rs"]
+#[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;
 
 use counting_allocator::bytes;

@@ -1,0 +1,4 @@
+//! Server-sent events (H10).
+
+mod decoding;
+mod streams;
