@@ -28,6 +28,8 @@
 //! | `server` | the handler of a connection: reads requests, calls a service, writes answers in order | [`serve`], [`HttpServer`] |
 //! | `client` | requests over pooled connections: TLS, redirects, proxies, limits of time | [`Client`] |
 //! | `service` | what answers requests: services, routes, JSON, queries, tower | [`Service`], [`Request`], [`Router`] |
+//! | `codec` | handlers that pass messages on part by part, for pipelines of your own | [`HttpServerCodec`], [`HttpClientCodec`], [`Aggregator`] |
+//! | `outbound` | what the server and the codecs write with: the bytes of a call, the date | |
 //! | `body` | bodies on their way in and out | [`Incoming`], [`Body`], [`BodySource`] |
 //! | `files` | files of a folder: ranges, conditions, types | [`Files`] |
 //! | `coding` (features `gzip`, `brotli`, `zstd`) | compressed answers, decompressed requests | `compressed`, `Compression`, `decompressed` |
@@ -36,7 +38,7 @@
 //! | `protocol` | messages as state machines over bytes, without I/O | [`RequestDecoder`], [`ResponseDecoder`], [`MessageLimits`] |
 //!
 //! A module imports its own layer and those below: `protocol` and `content`, `body`, `service`, then `files`, `coding` and
-//! `events`, then the connections, `server` and `client`.
+//! `events`, then the connections: `outbound`, `server`, `client` and `codec`.
 //!
 //! # Features
 //!

@@ -16,7 +16,7 @@
 //! | `server/` | the codec of a server: requests in, answers out |
 //! | `client/` | the codec of a client: requests out, responses in |
 //! | `aggregator.rs` | parts become whole messages, up to a limit |
-//! | `outgoing_body.rs`, `part_writer.rs` | a body on its way out; the bytes of one write |
+//! | `framed_body.rs`, `part_writer.rs` | a body on its way out; the bytes of one write |
 //!
 //! Rules:
 //! 1. *Every message* is a head, its body in any number of `Bytes` (and `FileRegion`s, outward), and a `BodyEnd`, also if
@@ -34,8 +34,8 @@
 mod aggregator;
 mod client;
 mod error;
+mod framed_body;
 mod messages;
-mod outgoing_body;
 mod part_writer;
 mod server;
 

@@ -13,8 +13,8 @@ use waterwheel_executor::Error;
 use super::builder::ClientCodecOptions;
 use super::exchanges::{ClientExchanges, ClientPhase};
 use crate::codec::error::HttpCodecError;
+use crate::codec::framed_body::FramedBody;
 use crate::codec::messages::{BodyEnd, FullRequest, full_framing};
-use crate::codec::outgoing_body::OutgoingBody;
 use crate::codec::part_writer::{complete_after_parts, write_parts};
 use crate::outbound::output::Output;
 use crate::protocol::encoder::{ConnectionField, encode_request_head, host_value, origin_form};
@@ -27,7 +27,7 @@ pub(super) struct RequestEncodeSlot {
     exchanges: Rc<ClientExchanges>,
     options: ClientCodecOptions,
     /// The body of the request whose head is written.
-    body: Option<OutgoingBody>,
+    body: Option<FramedBody>,
 }
 
 impl RequestEncodeSlot {
@@ -67,8 +67,8 @@ impl RequestEncodeSlot {
         &mut self,
         ctx: &Ctx<'_>,
         mut head: RequestHead,
-        rest: impl FnOnce(&mut OutgoingBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
-    ) -> Result<OutgoingBody, Error> {
+        rest: impl FnOnce(&mut FramedBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
+    ) -> Result<FramedBody, Error> {
         if self.exchanges.phase() != ClientPhase::Open {
             return HttpCodecError::ConnectionEnding.refuse();
         }
@@ -86,7 +86,7 @@ impl RequestEncodeSlot {
         };
         let connection = connection_field(&head);
         let is_last = connection == ConnectionField::Close;
-        let mut body = OutgoingBody::new(framing, true);
+        let mut body = FramedBody::new(framing, true);
         let result = write_parts(ctx, |out| {
             let dst = out.small_parts();
             encode_request_head(head.method(), &target, head.headers(), framing, connection, dst);
@@ -118,7 +118,7 @@ impl RequestEncodeSlot {
     fn write_part(
         &mut self,
         ctx: &Ctx<'_>,
-        write: impl FnOnce(&mut OutgoingBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
+        write: impl FnOnce(&mut FramedBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
     ) -> HandlerResult {
         let Some(body) = &mut self.body else { return HttpCodecError::NoHead.refuse() };
         let result = write_parts(ctx, |out| write(body, out));

@@ -10,8 +10,8 @@ use super::answer_plan::{AskedRequest, PlannedAnswer};
 use super::connection::ServerConnection;
 use super::connection_flags::CodecPhase;
 use crate::codec::error::HttpCodecError;
+use crate::codec::framed_body::FramedBody;
 use crate::codec::messages::{FullResponse, full_framing};
-use crate::codec::outgoing_body::OutgoingBody;
 use crate::codec::part_writer::{complete_after_parts, with_server_fields, write_parts};
 use crate::outbound::output::Output;
 use crate::protocol::encoder::{
@@ -23,7 +23,7 @@ use crate::protocol::response_decoder::ResponseHead;
 /// An answer whose head is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerInProgress {
-    body: OutgoingBody,
+    body: FramedBody,
     is_upgrade: bool,
     closes: bool,
 }
@@ -70,12 +70,12 @@ impl ServerConnection {
         &self,
         ctx: &Ctx<'_>,
         head: &ResponseHead,
-        rest: impl FnOnce(&mut OutgoingBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
+        rest: impl FnOnce(&mut FramedBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
     ) -> Result<AnswerInProgress, Error> {
         let facts = self.check_turn(ctx, head)?;
         let must_close = self.ends_after_answer() || self.must_close_after(&facts);
         let plan = PlannedAnswer::of(head, &facts, must_close);
-        let mut body = OutgoingBody::new(plan.framing, plan.sends_body);
+        let mut body = FramedBody::new(plan.framing, plan.sends_body);
         let result = write_parts(ctx, |out| {
             put_head(head, &plan, None, out);
             rest(&mut body, out)
@@ -92,7 +92,7 @@ impl ServerConnection {
     pub(super) fn write_part(
         &self,
         ctx: &Ctx<'_>,
-        write: impl FnOnce(&mut OutgoingBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
+        write: impl FnOnce(&mut FramedBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
     ) -> HandlerResult {
         let Some(mut answer) = self.answer.get() else { return self.refuse_part() };
         let result = write_parts(ctx, |out| write(&mut answer.body, out));

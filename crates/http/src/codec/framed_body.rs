@@ -11,7 +11,7 @@ use crate::protocol::framing::BodyFraming;
 
 /// The body of the message whose head is written.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OutgoingBody {
+pub(super) struct FramedBody {
     framing: BodyFraming,
     /// False for an answer that has no body: the parts are dropped.
     is_sent: bool,
@@ -19,7 +19,7 @@ pub(super) struct OutgoingBody {
     written: u64,
 }
 
-impl OutgoingBody {
+impl FramedBody {
     pub(super) fn new(framing: BodyFraming, is_sent: bool) -> Self {
         Self { framing, is_sent, written: 0 }
     }
