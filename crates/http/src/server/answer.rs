@@ -10,15 +10,15 @@ use waterwheel_executor::{Error, UserCode};
 use super::body_writer::BodyWriter;
 use super::exchange::RequestFacts;
 use super::loop_state::LoopShared;
-use super::output::Output;
 use crate::body::outgoing::{BodyRepr, UpgradeInitialiser};
+use crate::outbound::output::Output;
 use crate::protocol::encoder::{ConnectionField, ResponseFields, encode_response};
 use crate::protocol::fields::has_element;
 use crate::protocol::framing::{BodyFraming, may_have_body};
 use crate::service::into_response::IntoResponse;
 use crate::service::service::Response;
 
-/// What is left to do after the head of a response.
+/// The work that is left after the head of a response.
 pub(super) enum AnswerRest {
     Nothing,
     /// The body follows as the channel has room.

@@ -1,4 +1,4 @@
-//! What the connections of one server on one loop share.
+//! The state that the connections of one server on one loop share.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -11,7 +11,7 @@ use waterwheel_executor::{LoopLocal, Origin};
 
 use super::counters::LoopCounters;
 use super::options::ServerOptions;
-use super::standing_fields::StandingFields;
+use crate::outbound::standing_fields::StandingFields;
 
 /// The service of a loop, and what does not depend on its type.
 pub(super) struct LoopServer<S> {

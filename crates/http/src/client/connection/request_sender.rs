@@ -7,7 +7,7 @@ use waterwheel_channel::{Ctx, FileRegion};
 use waterwheel_executor::Error;
 
 use crate::body::source::{BodyChunk, BodySource};
-use crate::protocol::encoder::{CHUNK_END, put_body_end, put_chunk_start};
+use crate::protocol::encoder::{CHUNK_END, encode_body_end, encode_chunk_start};
 
 /// The bytes that are written at once: the channel is asked for room in between.
 const PIECE: usize = 64 * 1024;
@@ -164,7 +164,7 @@ impl SentSource {
         let is_chunk = matches!(self.framing, SourceFraming::Chunked);
         if is_chunk && bytes.len() <= COPIED_CHUNK {
             let mut copied = BytesMut::with_capacity(bytes.len() + 16);
-            put_chunk_start(bytes.len() as u64, &mut copied);
+            encode_chunk_start(bytes.len() as u64, &mut copied);
             copied.extend_from_slice(&bytes);
             copied.extend_from_slice(&CHUNK_END);
             return ctx.write_or_close(copied.freeze());
@@ -188,7 +188,7 @@ impl SentSource {
     fn write_chunk_start(&self, ctx: &Ctx<'_>, len: u64) {
         if let SourceFraming::Chunked = self.framing {
             let mut start = BytesMut::new();
-            put_chunk_start(len, &mut start);
+            encode_chunk_start(len, &mut start);
             ctx.write_or_close(start.freeze());
         }
     }
@@ -207,7 +207,7 @@ impl SentSource {
             }
             SourceFraming::Chunked => {
                 let mut end = BytesMut::new();
-                put_body_end(self.source.take_trailers().as_ref(), &mut end);
+                encode_body_end(self.source.take_trailers().as_ref(), &mut end);
                 ctx.write_or_close(end.freeze());
                 SendStep::Done
             }

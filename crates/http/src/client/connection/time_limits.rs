@@ -145,7 +145,10 @@ impl ConnectionLink {
         let is_sending = exchange.sender.as_ref().is_some_and(|sender| sender.is_blocked)
             || ctx.channel().pending_bytes() > 0;
         let is_receiving = exchange.response == ResponseProgress::Body
-            && exchange.pipe.as_ref().is_some_and(|pipe| pipe.waits_for_peer());
+            && exchange
+                .pipe
+                .as_ref()
+                .is_some_and(|pipe| !pipe.take_paused() && pipe.waits_for_peer());
         drop(state);
         match self.ticker.tick(ctx, is_sending || is_receiving) {
             Some(limit) => {
