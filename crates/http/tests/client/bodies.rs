@@ -493,3 +493,20 @@ fn r04_a_source_that_never_waits_leaves_turns_to_others() {
         bench.assert_nothing_left();
     }
 }
+
+#[test]
+fn r04_bytes_behind_a_response_end_a_request_that_is_still_sent() {
+    let (mut bench, feed) = (Bench::new(), Feed::default());
+    let call = post_feed(&mut bench, &feed);
+    let peer = bench.accept();
+    feed.push(&mut bench, "part");
+    bench.send(&peer, OK_HELLO);
+    let response = call.take().unwrap();
+    assert!(!peer.is_closed());
+    bench.send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    assert!(peer.is_closed(), "what comes behind the response is kept until the request is sent");
+    assert!(feed.is_dropped.get());
+    let text = bench.start(|_| read_text(response));
+    assert_eq!(text.take().unwrap(), "hello");
+    bench.assert_nothing_left();
+}
