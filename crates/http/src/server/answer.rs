@@ -18,7 +18,7 @@ use crate::protocol::framing::{BodyFraming, may_have_body};
 use crate::service::into_response::IntoResponse;
 use crate::service::service::Response;
 
-/// What is left to do after the head of a response.
+/// The rest of an answer, after its head.
 pub(super) enum AnswerRest {
     Nothing,
     /// The body follows as the channel has room.

@@ -1,4 +1,4 @@
-//! What a server counts (H13).
+//! Counters of a server (H13).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

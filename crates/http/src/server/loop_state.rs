@@ -1,4 +1,4 @@
-//! What the connections of one server on one loop share.
+//! State that the connections of one server on one loop share.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
