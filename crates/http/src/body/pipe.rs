@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::task::{Context, Poll, Waker};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use http::HeaderMap;
 use waterwheel_channel::{Ctx, ReadPause};
 
@@ -16,6 +16,10 @@ use super::error::BodyError;
 
 /// The number of waiting bytes at which reads pause. One read may exceed it.
 pub(crate) const MAX_WAITING: usize = 64 * 1024;
+
+/// The longest chunk that is copied behind those that wait. A chunk of its own has an entry in the queue, and keeps the
+/// block that it was read into: a body in chunks of one byte would take many times its length.
+const MAX_COPIED: usize = 512;
 
 /// A body on its way from the connection to its reader.
 pub(crate) struct BodyPipe {
@@ -40,6 +44,8 @@ pub(crate) struct BodyPipe {
 
 struct PipeState {
     chunks: VecDeque<Bytes>,
+    /// Small chunks behind those of the queue, in one piece.
+    joined: BytesMut,
     /// The bytes of all chunks.
     waiting: usize,
     end: PipeEnd,
@@ -56,10 +62,36 @@ enum PipeEnd {
     Failed(BodyError),
 }
 
+impl PipeState {
+    fn append(&mut self, bytes: Bytes) {
+        self.waiting += bytes.len();
+        if bytes.len() <= MAX_COPIED && self.waiting > bytes.len() {
+            self.joined.extend_from_slice(&bytes);
+            return;
+        }
+        if !self.joined.is_empty() {
+            let joined = std::mem::take(&mut self.joined).freeze();
+            self.chunks.push_back(joined);
+        }
+        self.chunks.push_back(bytes);
+    }
+
+    fn take_chunk(&mut self) -> Option<Bytes> {
+        let chunk = match self.chunks.pop_front() {
+            Some(chunk) => chunk,
+            None if self.joined.is_empty() => return None,
+            None => std::mem::take(&mut self.joined).freeze(),
+        };
+        self.waiting -= chunk.len();
+        Some(chunk)
+    }
+}
+
 impl BodyPipe {
     pub(crate) fn new(length: Option<u64>, awaits_continue: bool) -> Self {
         let state = PipeState {
             chunks: VecDeque::new(),
+            joined: BytesMut::new(),
             waiting: 0,
             end: PipeEnd::Open,
             trailers: None,
@@ -90,8 +122,7 @@ impl BodyPipe {
             return false;
         }
         let mut state = self.state.borrow_mut();
-        state.waiting += bytes.len();
-        state.chunks.push_back(bytes);
+        state.append(bytes);
         if state.waiting >= MAX_WAITING && state.pause.is_none() {
             state.pause = Some(ctx.pause_reads());
             self.was_paused.set(true);
@@ -199,8 +230,7 @@ impl BodyPipe {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Bytes, BodyError>>> {
         let mut state = self.state.borrow_mut();
-        if let Some(chunk) = state.chunks.pop_front() {
-            state.waiting -= chunk.len();
+        if let Some(chunk) = state.take_chunk() {
             let resumes = state.waiting < MAX_WAITING;
             let pause = resumes.then(|| state.pause.take());
             drop(state);
@@ -239,7 +269,8 @@ impl BodyPipe {
     pub(crate) fn abandon(&self) {
         self.is_abandoned.set(true);
         let mut state = self.state.borrow_mut();
-        let (chunks, pause) = (std::mem::take(&mut state.chunks), state.pause.take());
+        let pause = state.pause.take();
+        let chunks = (std::mem::take(&mut state.chunks), std::mem::take(&mut state.joined));
         self.dropped.set(self.dropped.get() + state.waiting as u64);
         state.waiting = 0;
         drop(state);

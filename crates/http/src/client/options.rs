@@ -160,12 +160,13 @@ impl ClientBuilder {
             return Err(InvalidClient::ZeroTime { option });
         }
         let limits = self.limits;
-        let bootstrap = self.bootstrap.connect_timeout(options.connect_timeout).extend_initialiser(
-            move |edit| {
+        // An upgraded connection may be closed in one direction; the handler of HTTP closes both.
+        let bootstrap = self.bootstrap.allow_half_closure(true);
+        let bootstrap =
+            bootstrap.connect_timeout(options.connect_timeout).extend_initialiser(move |edit| {
                 edit.add_last(CLIENT, ClientConnection::new(limits))?;
                 Ok(())
-            },
-        );
+            });
         // Checks the options of the pool now; the pools themselves are built for each loop.
         (self.pool)(ChannelPool::builder(bootstrap.clone())).build()?;
         let pools = LoopPools::new(bootstrap, self.pool);

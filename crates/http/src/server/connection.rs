@@ -643,6 +643,12 @@ where
             let limit = self.shared().options.stall_timeout;
             let pending = state.channel.as_ref().map_or(0, |channel| channel.pending_bytes());
             if state.deadlines.is_stalled(ctx, state.written, pending, limit) {
+                if let Some(channel) = &state.channel {
+                    // The kernel would hold what it has taken, megabytes, for as long as the client reads a byte at times.
+                    let resets =
+                        waterwheel_channel::driver::SocketOption::Linger(Some(Duration::ZERO));
+                    drop(channel.set_option(resets));
+                }
                 return ctx.abort(Error::new(SlowClient(limit)));
             }
             let mut out = self.begin_output(ctx);

@@ -158,3 +158,38 @@ fn h11_the_body_of_a_response_outlives_an_upgrade_that_is_taken_off_its_loop() {
     assert!(peer.is_closed());
     bench.assert_nothing_left();
 }
+
+#[test]
+fn h11_each_direction_of_an_upgraded_connection_ends_on_its_own() {
+    for is_late in [false, true] {
+        let mut bench = Bench::new();
+        let call = bench.start(|client| async move {
+            client.request(Method::GET, URL).header("upgrade", "echo").send().await
+        });
+        let peer = bench.accept();
+        peer.send(format!("{SWITCHED}last words."));
+        if !is_late {
+            peer.finish();
+        }
+        bench.run();
+        peer.take_received();
+        let channel = take_over(&mut bench, call.take().unwrap());
+        if is_late {
+            peer.finish();
+            bench.run();
+        }
+        let (text, mut channel) = read_sentence(&mut bench, channel);
+        assert_eq!(text, "last words.");
+        let sent = bench.start(|_| async move {
+            assert!(channel.next().await.is_none());
+            channel.send("answer".into()).await.unwrap();
+            channel
+        });
+        assert_eq!(bench.received(&peer), "answer", "sent after the peer has finished");
+        assert!(!peer.is_closed());
+        let channel = sent.take();
+        bench.drop_on_loop(channel);
+        assert!(peer.is_closed());
+        bench.assert_nothing_left();
+    }
+}

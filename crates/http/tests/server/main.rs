@@ -5,5 +5,7 @@ mod bench;
 mod bodies;
 mod closing;
 mod ending;
+mod metrics;
 mod parts;
 mod pipelining;
+mod random;

@@ -4,7 +4,9 @@ use std::fmt;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use waterwheel_channel::{Ctx, Events, Handler, HandlerResult, Msg, Signature, TypeTag};
+use waterwheel_channel::{
+    Ctx, Events, HalfClosed, Handler, HandlerResult, Msg, Signature, TypeTag,
+};
 use waterwheel_executor::Error;
 
 use super::link::ConnectionLink;
@@ -30,7 +32,11 @@ impl ClientConnection {
 
 impl Handler for ClientConnection {
     fn interest(&self) -> Events {
-        Events::READ | Events::INACTIVE | Events::WRITABILITY_CHANGED | Events::ERROR
+        Events::READ
+            | Events::INACTIVE
+            | Events::WRITABILITY_CHANGED
+            | Events::USER_EVENT
+            | Events::ERROR
     }
 
     fn signature(&self) -> Signature {
@@ -58,6 +64,15 @@ impl Handler for ClientConnection {
             Ok(bytes) => self.link.on_bytes(ctx, bytes),
             Err(other) => ctx.fire_read(other),
         }
+        Ok(())
+    }
+
+    /// Closes the connection when the server has finished: there is nothing to send to a server that will not answer.
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        if event.get() == Some(&HalfClosed::Input) {
+            ctx.close();
+        }
+        ctx.fire_user_event(event);
         Ok(())
     }
 
