@@ -62,6 +62,7 @@ const MAX_KEPT_LINES: usize = 64;
 
 thread_local! {
     /// Heads that are not used.
+    #[allow(clippy::vec_box, reason = "the boxes are what is used again")]
     static KEPT: RefCell<Vec<Box<HeadLines>>> = const { RefCell::new(Vec::new()) };
 }
 

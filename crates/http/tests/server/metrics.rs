@@ -1,4 +1,4 @@
-//! What a server counts and logs, and the fields that it adds.
+//! Counters and log lines of a server, and the fields that it adds.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
