@@ -20,7 +20,7 @@ use super::deadlines::Wait;
 use super::exchange::{Exchange, ExchangeStep, RequestFacts};
 use super::loop_state::{LoopServer, LoopShared};
 use super::output::Output;
-use super::service_call::ServiceCall;
+use super::service_call::SpareCalls;
 use crate::body::error::BodyError;
 use crate::body::incoming::Incoming;
 use crate::body::outgoing::{Body, UpgradeInitialiser};
@@ -63,13 +63,15 @@ pub(super) fn connection<S: Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpCo
     let make_call = |service: Rc<S>, request: Request| async move { service.call(request).await };
     let state = ConnectionState::new(server.shared.options.limits);
     server.shared.counters.count_connection();
-    Rc::new(Connection { server, make_call, state: Cell::new(Some(Box::new(state))) })
+    let calls = SpareCalls::of(&server.shared.calls);
+    Rc::new(Connection { server, make_call, calls, state: Cell::new(Some(Box::new(state))) })
 }
 
 struct Connection<S, M, F> {
     server: Rc<LoopServer<S>>,
     /// Makes the future of a call.
     make_call: M,
+    calls: Rc<SpareCalls<F>>,
     /// Absent while it is used, and once the connection is over.
     state: Cell<Option<Box<ConnectionState<F>>>>,
 }
@@ -201,7 +203,7 @@ where
         request: Request,
         out: &mut Output<'_>,
     ) {
-        let mut call = state.spare.take().unwrap_or_else(|| ServiceCall::new(self.shared().origin));
+        let mut call = self.calls.take(self.shared().origin);
         if let (Some(pipe), Some(driver)) = (&facts.pipe, &state.driver) {
             pipe.set_connection(driver);
         }
@@ -211,7 +213,7 @@ where
                 state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
-                state.spare = Some(call);
+                self.calls.keep(call);
                 let response = self.response_of(outcome, &mut facts);
                 if state.exchanges.is_empty() {
                     self.answer(state, facts, response, out);
@@ -672,7 +674,10 @@ where
                 }
                 if let Poll::Ready(outcome) = call.poll_woken(&mut Context::from_waker(driver)) {
                     let response = self.response_of(outcome, &mut exchange.facts);
-                    exchange.step = ExchangeStep::Answered(Box::new(response));
+                    let step = ExchangeStep::Answered(Box::new(response));
+                    if let ExchangeStep::Called(call) = mem::replace(&mut exchange.step, step) {
+                        self.calls.keep(call);
+                    }
                 }
             }
             let mut out = self.begin_output(ctx);

@@ -8,7 +8,6 @@ use waterwheel_channel::{Channel, Ctx, Cumulation, Hold, PipelineHandover, ReadP
 
 use super::deadlines::{Deadlines, Wait};
 use super::exchange::Exchange;
-use super::service_call::ServiceCall;
 use crate::body::pipe::BodyPipe;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::request_decoder::RequestDecoder;
@@ -32,8 +31,6 @@ pub(super) struct ConnectionState<F> {
     pub(super) unread: Cumulation,
     /// Requests in the air, in order.
     pub(super) exchanges: VecDeque<Exchange<F>>,
-    /// The place for the next call.
-    pub(super) spare: Option<ServiceCall<F>>,
     /// The body that is being received.
     pub(super) receiving: Option<Rc<BodyPipe>>,
     /// True if the request that was read last is the last one of the connection.
@@ -67,7 +64,6 @@ impl<F> ConnectionState<F> {
             decoder: RequestDecoder::new(limits),
             unread: Cumulation::default(),
             exchanges: VecDeque::new(),
-            spare: None,
             receiving: None,
             is_last: false,
             awaits_upgrade: false,
