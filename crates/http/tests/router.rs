@@ -11,9 +11,9 @@ use waterwheel_http::{Incoming, InvalidRoute, PathParams, Request, Response, Rou
 fn named(name: &'static str) -> impl Service {
     move |request: Request| async move {
         let parameters = request.extensions().get::<PathParams>();
-        let pairs = parameters.iter().flat_map(|parameters| parameters.iter());
-        let text: String = pairs.map(|(name, value)| format!(" {name}={value}")).collect();
-        let text = name.to_owned() + &text;
+        let parameters =
+            parameters.map(|p| p.iter().map(|(k, v)| format!(" {k}={v}")).collect::<String>());
+        let text = name.to_owned() + &parameters.unwrap_or_default();
         let mut response = Response::default();
         response.headers_mut().insert("x-route", HeaderValue::from_bytes(text.as_bytes()).unwrap());
         response

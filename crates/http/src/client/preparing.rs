@@ -12,7 +12,7 @@ use super::error::ClientError;
 use super::outgoing_request::OutgoingRequest;
 use super::pools::PoolKind;
 use super::proxy::Proxy;
-use super::sending::{ReadyConnection, ServerRoute, client_error};
+use super::sending::{ConnectionRoute, ReadyConnection, client_error};
 
 /// The name of the handler of TLS.
 const TLS: &str = "tls";
@@ -35,7 +35,7 @@ impl ClientShared {
     pub(super) async fn prepare(
         &self,
         here: &LocalLoop,
-        route: &ServerRoute<'_>,
+        route: &ConnectionRoute<'_>,
         mut ready: ReadyConnection,
     ) -> Result<ReadyConnection, ClientError> {
         let Some(tls) = self.tls.as_ref().filter(|_| route.kind != PoolKind::Plain) else {

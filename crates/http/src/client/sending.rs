@@ -21,13 +21,13 @@ use super::proxy::Proxy;
 const MAX_ACQUIRES: usize = 8;
 
 /// The way to a server.
-pub(super) struct ServerRoute<'a> {
+pub(super) struct ConnectionRoute<'a> {
     pub(super) destination: &'a Destination,
     pub(super) kind: PoolKind,
     pub(super) proxy: Option<&'a Proxy>,
 }
 
-impl ServerRoute<'_> {
+impl ConnectionRoute<'_> {
     /// Returns the proxy if it reads the requests.
     fn reading_proxy(&self) -> Option<&Proxy> {
         self.proxy.filter(|_| self.kind == PoolKind::Plain)
@@ -68,7 +68,7 @@ impl ClientShared {
     fn route_to<'a>(
         &'a self,
         destination: &'a Destination,
-    ) -> Result<ServerRoute<'a>, ClientError> {
+    ) -> Result<ConnectionRoute<'a>, ClientError> {
         let proxy = self.options.proxy.as_ref();
         if destination.is_tls && self.tls.is_none() {
             return Err(ClientError::NoTls { authority: destination.authority.clone() });
@@ -78,14 +78,14 @@ impl ClientShared {
             (true, None) => PoolKind::Secure,
             (false, _) => PoolKind::Plain,
         };
-        Ok(ServerRoute { destination, kind, proxy })
+        Ok(ConnectionRoute { destination, kind, proxy })
     }
 
     /// Returns a connection within the limit of time.
     async fn connect(
         &self,
         here: &LocalLoop,
-        route: &ServerRoute<'_>,
+        route: &ConnectionRoute<'_>,
     ) -> Result<ReadyConnection, ClientError> {
         let limit = self.options.connect_timeout;
         let authority = &route.destination.authority;
@@ -98,7 +98,7 @@ impl ClientShared {
     async fn acquire(
         &self,
         here: &LocalLoop,
-        route: &ServerRoute<'_>,
+        route: &ConnectionRoute<'_>,
     ) -> Result<ReadyConnection, ClientError> {
         let refused =
             |cause| ClientError::Connect { authority: route.destination.authority.clone(), cause };
@@ -124,7 +124,7 @@ impl ClientShared {
         Err(refused(Error::closed(ChannelError::Closed { cause: None })))
     }
 
-    fn connect_error(&self, error: Error, route: &ServerRoute<'_>) -> ClientError {
+    fn connect_error(&self, error: Error, route: &ConnectionRoute<'_>) -> ClientError {
         let authority = route.destination.authority.clone();
         let has_timed_out = matches!(error.find(), Some(PoolError::TimedOut { .. }))
             || matches!(error.find(), Some(ChannelError::ConnectTimeout { .. }));

@@ -81,7 +81,7 @@ impl From<Malformation> for MessageError {
     }
 }
 
-/// The violated rule of a malformed message. Requests are answered with 400.
+/// The part of a message that is malformed. Requests are answered with 400.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq, Hash)]
 pub enum Malformation {
     /// A line ends with LF alone.

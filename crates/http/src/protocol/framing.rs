@@ -21,7 +21,7 @@ pub enum BodyFraming {
     UntilClose,
 }
 
-/// The fields of a head that say something of its framing and its connection, collected line by line.
+/// The framing and the connection as the fields of a head have them, collected line by line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct FramingFields {
     content_length: Option<u64>,

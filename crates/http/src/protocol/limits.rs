@@ -1,4 +1,4 @@
-//! Limits of a message: how much a peer may send.
+//! The limits of a message: how much a peer may send.
 
 /// The limits of a message: see the setters for each. A message beyond a limit is refused as a whole.
 ///

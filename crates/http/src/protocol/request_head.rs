@@ -62,7 +62,7 @@ const MAX_KEPT_LINES: usize = 64;
 
 thread_local! {
     /// Heads that are not used.
-    #[allow(clippy::vec_box, reason = "the boxes are what is used again")]
+    #[allow(clippy::vec_box, reason = "a head goes in and out with its box, which is what is kept")]
     static KEPT: RefCell<Vec<Box<HeadLines>>> = const { RefCell::new(Vec::new()) };
 }
 

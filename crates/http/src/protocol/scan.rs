@@ -39,7 +39,7 @@ fn find_bytewise(bytes: &[u8], from: usize) -> usize {
     from + rest.iter().position(|byte| CONTROL[usize::from(*byte)]).unwrap_or(rest.len())
 }
 
-/// Returns a word of the same byte eight times.
+/// One byte, eight times.
 const fn repeat(byte: u8) -> u64 {
     u64::from_ne_bytes([byte; 8])
 }

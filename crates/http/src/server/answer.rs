@@ -18,7 +18,7 @@ use crate::protocol::framing::{BodyFraming, may_have_body};
 use crate::service::into_response::IntoResponse;
 use crate::service::service::Response;
 
-/// The rest of an answer, after its head.
+/// The work that is left after the head of a response.
 pub(super) enum AnswerRest {
     Nothing,
     /// The body follows as the channel has room.

@@ -1,4 +1,4 @@
-//! Counters of a server (H13).
+//! The counters of a server (H13).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

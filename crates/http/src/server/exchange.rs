@@ -31,7 +31,7 @@ pub(super) enum ExchangeStep<F> {
     Streaming(BodyWriter),
 }
 
-/// The facts of a request that its answer depends on.
+/// The facts that the answer depends on.
 pub(super) struct RequestFacts {
     pub(super) is_head: bool,
     pub(super) is_connect: bool,
@@ -41,7 +41,7 @@ pub(super) struct RequestFacts {
     /// The body of the request, if it has one.
     pub(super) pipe: Option<Rc<BodyPipe>>,
     pub(super) began: Nanos,
-    /// The request as the access log names it, if there is a log.
+    /// The request as the access log has it, if there is one.
     pub(super) logged: Option<Box<LoggedRequest>>,
     /// The status and the bytes of the answer, for the access log and the counters.
     pub(super) status: http::StatusCode,

@@ -1,4 +1,4 @@
-//! State that the connections of one server on one loop share.
+//! The state that the connections of one server on one loop share.
 
 use std::any::Any;
 use std::cell::{Cell, OnceCell, RefCell};

@@ -1,4 +1,4 @@
-//! Counters and log lines of a server, and the fields that it adds.
+//! The counters and logs of a server, and the fields that it adds.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

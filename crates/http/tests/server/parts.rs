@@ -76,7 +76,7 @@ impl Gate {
     }
 }
 
-/// The chunks and ends that readers of bodies have seen.
+/// The bytes and errors that readers of bodies have seen.
 #[derive(Clone, Default)]
 pub(crate) struct Seen(Arc<Mutex<(Vec<u8>, Vec<String>)>>);
 

@@ -188,7 +188,7 @@ fn decode_chunks<'a>(mut bytes: &'a [u8], body: &mut Vec<u8>) -> &'a [u8] {
     }
 }
 
-/// Events of the network and the clock between the pieces.
+/// The acts of the network and the clock between the pieces.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Send(usize),
