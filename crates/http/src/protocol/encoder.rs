@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn h01_chunks_and_numbers() {
         let mut dst = BytesMut::new();
-        put_chunk_start(0x1af, &mut dst);
+        put_chunk_start(0x1aF, &mut dst);
         put_body_end(Some(&headers(&[("x", "y"), ("content-length", "3")])), &mut dst);
         assert_eq!(dst, "1af\r\n0\r\nx: y\r\n\r\n");
         for number in [0, 7, 10, 1234567890, u64::MAX] {
