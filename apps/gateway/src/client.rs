@@ -11,7 +11,7 @@ use crate::outbox::{OfferOutcome, Outbox};
 /// A client: its channel and its outbox. Business threads look it up in the registry and deliver lines. The lock
 /// of the outbox is held while a line is queued, never while an event is fired into the channel.
 #[derive(Debug)]
-pub struct Client {
+pub struct GatewayClient {
     channel: Channel,
     outbox: Arc<Mutex<Outbox>>,
     traffic: Arc<LineCounters>,
@@ -39,7 +39,7 @@ pub enum DeliveryOutcome {
     Gone,
 }
 
-impl Client {
+impl GatewayClient {
     /// Creates a client whose outbox is written by its own loop.
     #[must_use]
     pub fn new(channel: Channel, outbox: Arc<Mutex<Outbox>>, traffic: Arc<LineCounters>) -> Self {

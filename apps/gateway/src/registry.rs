@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use thiserror::Error;
 use waterwheel::channel::ChannelId;
 
-use crate::client::Client;
+use crate::client::GatewayClient;
 
 /// Maximum number of subscriptions per client. Together with the limit of clients it bounds the number of topics.
 pub const TOPICS_PER_CLIENT: usize = 64;
@@ -22,8 +22,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct RegistryTables {
     clients: usize,
-    users: HashMap<String, Arc<Client>>,
-    topics: HashMap<String, HashMap<ChannelId, Arc<Client>>>,
+    users: HashMap<String, Arc<GatewayClient>>,
+    topics: HashMap<String, HashMap<ChannelId, Arc<GatewayClient>>>,
 }
 
 /// Counts of clients, users and topics.
@@ -48,7 +48,10 @@ impl Registry {
     ///
     /// # Errors
     /// The limit of clients is reached.
-    pub fn join(self: &Arc<Self>, client: Client) -> Result<RegisteredClient, RegistryError> {
+    pub fn join(
+        self: &Arc<Self>,
+        client: GatewayClient,
+    ) -> Result<RegisteredClient, RegistryError> {
         let mut members = self.write();
         if members.clients >= self.limit {
             return Err(RegistryError::TooManyClients { limit: self.limit });
@@ -64,13 +67,13 @@ impl Registry {
 
     /// Looks up a client by name.
     #[must_use]
-    pub fn user(&self, name: &str) -> Option<Arc<Client>> {
+    pub fn user(&self, name: &str) -> Option<Arc<GatewayClient>> {
         self.read().users.get(name).cloned()
     }
 
     /// Returns the subscribers of a topic.
     #[must_use]
-    pub fn subscribers(&self, topic: &str) -> Vec<Arc<Client>> {
+    pub fn subscribers(&self, topic: &str) -> Vec<Arc<GatewayClient>> {
         let members = self.read();
         members.topics.get(topic).map_or_else(Vec::new, |all| all.values().cloned().collect())
     }
@@ -99,7 +102,7 @@ impl Registry {
 #[derive(Debug)]
 pub struct RegisteredClient {
     registry: Arc<Registry>,
-    client: Arc<Client>,
+    client: Arc<GatewayClient>,
     name: Option<String>,
     topics: BTreeSet<String>,
 }

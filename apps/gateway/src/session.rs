@@ -11,7 +11,7 @@ use waterwheel::codec::{LineTooLong, LineUnfinished, NotUtf8};
 use waterwheel::executor::Error;
 use waterwheel::handlers::IdleEvent;
 
-use crate::client::{Client, DeliveryOutcome};
+use crate::client::{DeliveryOutcome, GatewayClient};
 use crate::drain_gate::DrainGate;
 use crate::line_counters::LineCounters;
 use crate::outbox::Outbox;
@@ -109,8 +109,9 @@ impl GatewayState {
         let (topic, from, text) = (topic.to_owned(), from.to_owned(), text.to_owned());
         let subscribers = self.registry.subscribers(&topic);
         let line = Bytes::from(Reply::Msg { topic, from, text }.to_string());
-        let accepted =
-            |client: &&Arc<Client>| client.deliver(line.clone()) == DeliveryOutcome::Accepted;
+        let accepted = |client: &&Arc<GatewayClient>| {
+            client.deliver(line.clone()) == DeliveryOutcome::Accepted
+        };
         Reply::Queued(subscribers.iter().filter(accepted).count())
     }
 
@@ -148,7 +149,8 @@ fn reply(ctx: &RemoteCtx, reply: &Reply) {
 
 impl RemoteHandler for Session {
     fn on_active(&mut self, ctx: &RemoteCtx) -> HandlerResult {
-        let client = Client::new(ctx.channel(), self.outbox.clone(), self.state.traffic.clone());
+        let client =
+            GatewayClient::new(ctx.channel(), self.outbox.clone(), self.state.traffic.clone());
         match self.state.registry.join(client) {
             Ok(member) => {
                 self.member = Some(member);

@@ -6,7 +6,7 @@ use super::error::{Malformation, MessageError};
 
 /// A line that was found in a buffer: its content is `start..end`, the next line begins at `next`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct LineBounds {
     pub(super) start: usize,
     pub(super) end: usize,
     pub(super) next: usize,
@@ -19,7 +19,7 @@ pub(super) fn find_line(
     bytes: &[u8],
     start: usize,
     searched: &mut usize,
-) -> Result<Option<Line>, MessageError> {
+) -> Result<Option<LineBounds>, MessageError> {
     let from = (start + *searched).min(bytes.len());
     let Some(found) = memchr(b'\n', &bytes[from..]) else {
         *searched = bytes.len() - start;
@@ -30,5 +30,5 @@ pub(super) fn find_line(
     if lf == start || bytes[lf - 1] != b'\r' {
         return Err(Malformation::BareLf.into());
     }
-    Ok(Some(Line { start, end: lf - 1, next: lf + 1 }))
+    Ok(Some(LineBounds { start, end: lf - 1, next: lf + 1 }))
 }

@@ -8,7 +8,7 @@ use super::error::{Malformation, MessageError};
 use super::fields::{append_field, parse_field};
 use super::framing::{BodyFraming, FramingFields};
 use super::limits::MessageLimits;
-use super::lines::{Line, find_line};
+use super::lines::{LineBounds, find_line};
 use super::request_decoder::parse_version;
 
 /// The head of a response, with what it says of its body and its connection.
@@ -171,7 +171,7 @@ impl ResponseDecoder {
         &self,
         head: &mut UnfinishedResponse,
         buf: &Bytes,
-        line: Line,
+        line: LineBounds,
     ) -> Result<(), MessageError> {
         let limit = self.limits.field_lines();
         head.lines += 1;
@@ -214,7 +214,7 @@ impl ResponseDecoder {
 }
 
 /// Parses `version SP status [SP reason]`. The reason is not kept: it says nothing that the status does not.
-fn parse_status_line(buf: &Bytes, line: Line) -> Result<(Version, StatusCode), MessageError> {
+fn parse_status_line(buf: &Bytes, line: LineBounds) -> Result<(Version, StatusCode), MessageError> {
     let bytes = &buf[line.start..line.end];
     let wrong = MessageError::Malformed(Malformation::StatusLine);
     let Some((version, rest)) = bytes.split_at_checked(8) else { return Err(wrong) };

@@ -17,7 +17,7 @@ use super::answer::{AnswerRest, write_answer};
 use super::body_writer::WriteOutcome;
 use super::connection_state::{ConnectionPhase, ConnectionState};
 use super::deadlines::Wait;
-use super::exchange::{Exchange, ExchangeStep, RequestFacts};
+use super::exchange::{ExchangeStep, RequestFacts, ServerExchange};
 use super::loop_state::{LoopServer, LoopShared};
 use super::options::MAX_SKIPPED;
 use super::service_call::SpareCalls;
@@ -66,10 +66,10 @@ pub(super) fn connection<S: Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpCo
     let state = ConnectionState::new(server.shared.options.limits);
     server.shared.counters.count_connection();
     let calls = SpareCalls::of(&server.shared.calls);
-    Rc::new(Connection { server, make_call, calls, state: Cell::new(Some(Box::new(state))) })
+    Rc::new(ServedConnection { server, make_call, calls, state: Cell::new(Some(Box::new(state))) })
 }
 
-struct Connection<S, M, F> {
+struct ServedConnection<S, M, F> {
     server: Rc<LoopServer<S>>,
     /// Makes the future of a call.
     make_call: M,
@@ -89,7 +89,7 @@ const MAX_COLLECTED: usize = 16 * 1024;
 #[error("the client has read nothing of its answers for {0:?}")]
 struct SlowClient(Duration);
 
-impl<S, M, F> Connection<S, M, F>
+impl<S, M, F> ServedConnection<S, M, F>
 where
     S: Service,
     M: Fn(Rc<S>, Request) -> F,
@@ -166,7 +166,7 @@ where
         if has_body {
             state.receiving = pipe;
             let step = ExchangeStep::Read(Box::new(request));
-            state.exchanges.push_back(Exchange { facts, step });
+            state.exchanges.push_back(ServerExchange { facts, step });
         } else {
             self.start(state, facts, request, out);
         }
@@ -188,8 +188,9 @@ where
     /// is at hand.
     #[inline]
     fn start_read(&self, state: &mut ConnectionState<F>, out: &mut Output<'_>) {
-        let is_read = |exchange: &mut Exchange<F>| matches!(exchange.step, ExchangeStep::Read(_));
-        if let Some(Exchange { facts, step }) = state.exchanges.pop_back_if(is_read)
+        let is_read =
+            |exchange: &mut ServerExchange<F>| matches!(exchange.step, ExchangeStep::Read(_));
+        if let Some(ServerExchange { facts, step }) = state.exchanges.pop_back_if(is_read)
             && let ExchangeStep::Read(request) = step
         {
             self.start(state, facts, *request, out);
@@ -212,7 +213,9 @@ where
         call.put((self.make_call)(self.server.service.clone(), request));
         match call.poll_first(&mut Context::from_waker(state.waker())) {
             Poll::Pending => {
-                state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
+                state
+                    .exchanges
+                    .push_back(ServerExchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
                 self.calls.keep(call);
@@ -224,7 +227,7 @@ where
                     }
                 } else {
                     let step = ExchangeStep::Answered(Box::new(response));
-                    state.exchanges.push_back(Exchange { facts, step });
+                    state.exchanges.push_back(ServerExchange { facts, step });
                 }
             }
         }
@@ -305,7 +308,7 @@ where
             AnswerRest::Nothing => self.end_exchange(state, facts, out),
             AnswerRest::Body(body) => {
                 let step = ExchangeStep::Streaming(body);
-                state.exchanges.push_front(Exchange { facts, step });
+                state.exchanges.push_front(ServerExchange { facts, step });
             }
             AnswerRest::Upgrade(initialiser) => self.upgrade(state, facts, initialiser, out),
         }
@@ -373,13 +376,13 @@ where
             let mut facts = RequestFacts::of_refused(out.ctx().now());
             facts.is_head = state.decoder.is_head_method();
             self.shared().counters.count_request();
-            state.exchanges.push_back(Exchange { facts, step });
+            state.exchanges.push_back(ServerExchange { facts, step });
             return self.answer_front(state, out);
         };
         pipe.fail(cause);
         match state.exchange_of(&pipe) {
             None => self.begin_close(state, out),
-            Some(Exchange { step: ExchangeStep::Streaming(_), .. }) => {
+            Some(ServerExchange { step: ExchangeStep::Streaming(_), .. }) => {
                 self.give_up(state, Error::new(cause), out);
             }
             Some(exchange) => {
@@ -561,7 +564,7 @@ where
     }
 }
 
-impl<S, M, F> HttpConnection for Connection<S, M, F>
+impl<S, M, F> HttpConnection for ServedConnection<S, M, F>
 where
     S: Service,
     M: Fn(Rc<S>, Request) -> F,

@@ -7,7 +7,7 @@ use std::task::Waker;
 use waterwheel_channel::{Channel, Ctx, Cumulation, Hold, PipelineHandover, ReadPause};
 
 use super::deadlines::{Deadlines, Wait};
-use super::exchange::{Exchange, ExchangeStep};
+use super::exchange::{ExchangeStep, ServerExchange};
 use crate::body::pipe::BodyPipe;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::request_decoder::RequestDecoder;
@@ -30,7 +30,7 @@ pub(super) struct ConnectionState<F> {
     /// Bytes that were read and not decoded.
     pub(super) unread: Cumulation,
     /// Requests in the air, in order.
-    pub(super) exchanges: VecDeque<Exchange<F>>,
+    pub(super) exchanges: VecDeque<ServerExchange<F>>,
     /// The body that is being received.
     pub(super) receiving: Option<Rc<BodyPipe>>,
     /// True if the request that was read last is the last one of the connection.
@@ -97,11 +97,11 @@ impl<F> ConnectionState<F> {
     /// True if the last request has not been given to the service.
     #[inline]
     pub(super) fn has_read_request(&self) -> bool {
-        matches!(self.exchanges.back(), Some(Exchange { step: ExchangeStep::Read(_), .. }))
+        matches!(self.exchanges.back(), Some(ServerExchange { step: ExchangeStep::Read(_), .. }))
     }
 
     /// Returns the request whose body this is, unless it is answered.
-    pub(super) fn exchange_of(&mut self, pipe: &Rc<BodyPipe>) -> Option<&mut Exchange<F>> {
+    pub(super) fn exchange_of(&mut self, pipe: &Rc<BodyPipe>) -> Option<&mut ServerExchange<F>> {
         // Only the last request can have a body that is still coming.
         let last = self.exchanges.back_mut()?;
         last.facts.pipe.as_ref().is_some_and(|own| Rc::ptr_eq(own, pipe)).then_some(last)

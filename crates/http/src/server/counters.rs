@@ -17,7 +17,7 @@ const FIRST_BOUND_BITS: u32 = 16;
 /// The counters of a server on one loop. The loop's thread writes, by a load and a store; any thread reads, with Relaxed
 /// ordering: a count orders nothing.
 #[derive(Debug, Default)]
-pub(super) struct LoopCounters {
+pub(super) struct HttpLoopCounters {
     connections: AtomicU64,
     open: AtomicU64,
     requests: AtomicU64,
@@ -36,7 +36,7 @@ fn add(counter: &AtomicU64, n: u64) {
     counter.store(counter.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
 }
 
-impl LoopCounters {
+impl HttpLoopCounters {
     pub(super) fn count_connection(&self) {
         add(&self.connections, 1);
         add(&self.open, 1);
@@ -121,7 +121,7 @@ impl HttpMetrics {
         (bucket + 1 < LATENCY_BUCKETS).then(|| FIRST_BOUND * 4u32.pow(bucket as u32))
     }
 
-    pub(super) fn of(loops: &[Arc<LoopCounters>]) -> Self {
+    pub(super) fn of(loops: &[Arc<HttpLoopCounters>]) -> Self {
         let mut sum = Self::default();
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (mut answered, mut open) = (0u64, 0u64);
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn h13_a_snapshot_adds_up_the_loops() {
-        let loops = [Arc::new(LoopCounters::default()), Arc::new(LoopCounters::default())];
+        let loops = [Arc::new(HttpLoopCounters::default()), Arc::new(HttpLoopCounters::default())];
         loops[0].count_connection();
         loops[1].count_connection();
         loops[1].count_end();

@@ -14,7 +14,7 @@ use crate::service::request::Request;
 use crate::service::service::Response;
 
 /// A request in the air.
-pub(super) struct Exchange<F> {
+pub(super) struct ServerExchange<F> {
     pub(super) facts: RequestFacts,
     pub(super) step: ExchangeStep<F>,
 }

@@ -11,7 +11,7 @@ use waterwheel_channel::{AddressSpec, Channel, Edit, Loops, ServerBootstrap};
 use waterwheel_executor::{Error, PromiseFuture};
 
 use super::connection::connection;
-use super::counters::{HttpMetrics, LoopCounters};
+use super::counters::{HttpLoopCounters, HttpMetrics};
 use super::handler::HttpHandler;
 use super::loop_state::{LoopServer, loop_server};
 use super::options::{InvalidHttpOption, ServerOptions};
@@ -44,7 +44,7 @@ pub struct HttpServer {
 struct ServerShared {
     connect: Box<ConnectFn>,
     /// The counters of each loop that had a connection. Locked when a loop has its first one, and for a snapshot.
-    counters: Arc<Mutex<Vec<Arc<LoopCounters>>>>,
+    counters: Arc<Mutex<Vec<Arc<HttpLoopCounters>>>>,
 }
 
 /// Makes the handler of a new connection, on its loop.
@@ -83,7 +83,7 @@ impl HttpServer {
         let connect = move || {
             let on_this_loop = loop_server(number, || {
                 let service = make();
-                let counters = Arc::new(LoopCounters::default());
+                let counters = Arc::new(HttpLoopCounters::default());
                 let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
                 all.push(counters.clone());
                 drop(all);

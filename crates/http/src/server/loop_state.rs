@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 use waterwheel_executor::{LoopLocal, Origin};
 
-use super::counters::LoopCounters;
+use super::counters::HttpLoopCounters;
 use super::options::ServerOptions;
 use crate::outbound::standing_fields::StandingFields;
 
@@ -24,7 +24,7 @@ pub(super) struct LoopShared {
     /// Names the service in reports.
     pub(super) origin: Origin,
     pub(super) options: Arc<ServerOptions>,
-    pub(super) counters: Arc<LoopCounters>,
+    pub(super) counters: Arc<HttpLoopCounters>,
     pub(super) fields: RefCell<StandingFields>,
     /// The memory of calls, of the type of the service's futures.
     pub(super) calls: OnceCell<Rc<dyn Any>>,
@@ -36,7 +36,7 @@ impl<S> LoopServer<S> {
     pub(super) fn new(
         service: S,
         options: Arc<ServerOptions>,
-        counters: Arc<LoopCounters>,
+        counters: Arc<HttpLoopCounters>,
     ) -> Self {
         let fields = RefCell::new(StandingFields::new(options.server_name.as_ref()));
         let shared = LoopShared {
@@ -62,9 +62,9 @@ impl LoopShared {
 }
 
 /// The servers of a loop, by their number.
-type Servers = RefCell<HashMap<u64, Rc<dyn Any>>>;
+type LoopServers = RefCell<HashMap<u64, Rc<dyn Any>>>;
 
-static SERVERS: LoopLocal<Servers> = LoopLocal::new(Servers::default);
+static SERVERS: LoopLocal<LoopServers> = LoopLocal::new(LoopServers::default);
 
 /// Returns the state of a server on the loop of this thread, made at its first connection there. It lives as long as the
 /// loop, so that a service keeps what it holds while it has no connections.

@@ -1,7 +1,7 @@
 //! Servers: the handler of a pipeline that reads requests, calls a service, and writes its answers in order.
 //!
 //! ```text
-//!   bytes ──► RequestDecoder ──► Exchange: call ──► answer ──► body ──► bytes       one per request, in order
+//!   bytes ──► RequestDecoder ──► ServerExchange: call ──► answer ──► body ──► bytes   one per request, in order
 //!                    │              ▲
 //!                    └── body ──► BodyPipe ──► Incoming
 //! ```

@@ -72,12 +72,12 @@ struct CallSlots<S, F> {
 
 struct Slots<F> {
     /// The futures; `None` while one is polled.
-    running: Slab<Option<FutureSlot<F>>>,
-    idle: Vec<FutureSlot<F>>,
+    running: Slab<Option<RouteCallSlot<F>>>,
+    idle: Vec<RouteCallSlot<F>>,
 }
 
 /// The memory of a future.
-type FutureSlot<F> = Pin<Box<Option<F>>>;
+type RouteCallSlot<F> = Pin<Box<Option<F>>>;
 
 impl<S, F> CallSlots<S, F> {
     const fn new(start: S) -> Self {

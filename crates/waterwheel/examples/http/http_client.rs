@@ -35,7 +35,7 @@ use waterwheel::tls::{ClientTls, ClientTlsBuilder};
 /// Longest chain of redirects that `-L` follows.
 const MAX_REDIRECTS: u32 = 10;
 
-/// What the command line asks for.
+/// The arguments of the program.
 struct Arguments {
     url: String,
     method: Option<Method>,

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::site::{MODIFIED, Site, content, curl, fetch, large_text, succeed};
 
-/// What curl writes of each answer.
+/// The facts that curl writes of each answer.
 const SUMMARY: &str = "%{http_code} %{size_download} %{num_connects}";
 
 #[test]

@@ -17,7 +17,7 @@ use std::net::ToSocketAddrs;
 use waterwheel::channel::{ChannelOptions, EventLoopGroup, ServerBootstrap};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/forwarding.rs"]
+#[path = "../support/forwarding.rs"]
 mod forwarding;
 
 use forwarding::{ConnectTarget, side_options};

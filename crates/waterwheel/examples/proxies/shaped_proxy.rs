@@ -19,7 +19,7 @@ use waterwheel::channel::{ChannelOptions, EventLoopGroup, ServerBootstrap};
 use waterwheel::handlers::{TrafficLimiter, TrafficRate, TrafficShaping};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/forwarding.rs"]
+#[path = "../support/forwarding.rs"]
 mod forwarding;
 
 use forwarding::{ConnectTarget, side_options};
