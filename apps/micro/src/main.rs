@@ -34,6 +34,7 @@
 //! | `micro tls-server <port> <certificate> <key>` | an echo server with TLS 1.3, without session tickets |
 //! | `micro http-server <port>` | hyper's HTTP/1 on one loop: `Hello, World!` |
 //! | `micro plaintext <port>` | the same by `waterwheel::http` |
+//! | `micro requests <n> <depth>` | requests to it over a socket, so many at a time, the loop on its own thread |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -98,6 +99,10 @@ fn main() -> MicroResult {
         "tls-server" => match &arguments[1..] {
             [port, certificate, key] => tls::server(port.parse()?, certificate, key),
             _ => Err("usage: micro tls-server <port> <certificate> <key>".into()),
+        },
+        "requests" => match &arguments[1..] {
+            [requests, depth] => plaintext::requests(requests.parse()?, depth.parse()?),
+            _ => Err("usage: micro requests <n> <depth>".into()),
         },
         "plaintext" => match &arguments[1..] {
             [port] => plaintext::server(port.parse()?),

@@ -20,7 +20,7 @@ use super::deadlines::Wait;
 use super::exchange::{Exchange, ExchangeStep, RequestFacts};
 use super::loop_state::{LoopServer, LoopShared};
 use super::options::MAX_SKIPPED;
-use super::service_call::ServiceCall;
+use super::service_call::SpareCalls;
 use crate::body::error::BodyError;
 use crate::body::incoming::Incoming;
 use crate::body::outgoing::{Body, UpgradeInitialiser};
@@ -42,7 +42,8 @@ pub(super) trait HttpConnection {
     fn on_active(&self, ctx: &Ctx<'_>);
     #[must_use]
     fn on_read(&self, ctx: &Ctx<'_>, bytes: Bytes) -> bool;
-    fn on_read_complete(&self, ctx: &Ctx<'_>);
+    #[must_use]
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool;
     #[must_use]
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool;
     /// Begins no further requests; closes an idle connection.
@@ -64,13 +65,15 @@ pub(super) fn connection<S: Service>(server: Rc<LoopServer<S>>) -> Rc<dyn HttpCo
     let make_call = |service: Rc<S>, request: Request| async move { service.call(request).await };
     let state = ConnectionState::new(server.shared.options.limits);
     server.shared.counters.count_connection();
-    Rc::new(Connection { server, make_call, state: Cell::new(Some(Box::new(state))) })
+    let calls = SpareCalls::of(&server.shared.calls);
+    Rc::new(Connection { server, make_call, calls, state: Cell::new(Some(Box::new(state))) })
 }
 
 struct Connection<S, M, F> {
     server: Rc<LoopServer<S>>,
     /// Makes the future of a call.
     make_call: M,
+    calls: Rc<SpareCalls<F>>,
     /// Absent while it is used, and once the connection is over.
     state: Cell<Option<Box<ConnectionState<F>>>>,
 }
@@ -135,7 +138,10 @@ where
                 }
             }
         }
-        self.start_read(state, out);
+        // The rest of a body may be in the next read of the round, and may be malformed.
+        if !out.ctx().is_in_read_round() {
+            self.start_read(state, out);
+        }
     }
 
     #[inline]
@@ -199,7 +205,7 @@ where
         request: Request,
         out: &mut Output<'_>,
     ) {
-        let mut call = state.spare.take().unwrap_or_else(|| ServiceCall::new(self.shared().origin));
+        let mut call = self.calls.take(self.shared().origin);
         if let (Some(pipe), Some(driver)) = (&facts.pipe, &state.driver) {
             pipe.set_connection(driver);
         }
@@ -209,7 +215,7 @@ where
                 state.exchanges.push_back(Exchange { facts, step: ExchangeStep::Called(call) });
             }
             Poll::Ready(outcome) => {
-                state.spare = Some(call);
+                self.calls.keep(call);
                 let response = self.response_of(outcome, &mut facts);
                 if state.exchanges.is_empty() {
                     self.answer(state, facts, response, out);
@@ -316,7 +322,8 @@ where
         self.count_answer(state, &facts, out.ctx());
         // Nothing follows a request that may change the protocol, so this was not it if others are in the air.
         state.awaits_upgrade &= !state.exchanges.is_empty();
-        if facts.closes {
+        // An answer may have begun before the drain.
+        if facts.closes || (state.is_draining && state.exchanges.is_empty()) {
             self.begin_close(state, out);
         } else if out.small_parts().len() > MAX_COLLECTED {
             out.pass_on();
@@ -427,7 +434,16 @@ where
         ctx.flush();
         self.drop_exchanges(state);
         self.begin_closing(state, ctx);
+        // At the end of a drain the channel is closed, which resets a connection with unread requests.
+        state.set_hold(ctx, state.is_draining);
         ctx.shutdown_output();
+    }
+
+    /// True if the last answer is so fresh that the client may not have read it yet. A close while further requests wait in
+    /// the socket would reset the connection, and take the answer away.
+    fn may_have_unread_answers(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
+        let since = ctx.now().since(state.deadlines.since());
+        state.written > 0 && !state.is_input_over && since < self.shared().options.linger
     }
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
@@ -574,12 +590,20 @@ where
         needs_driver.unwrap_or(false)
     }
 
-    fn on_read_complete(&self, ctx: &Ctx<'_>) {
-        self.with_state(|state| {
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool {
+        let needs_driver = self.with_state(|state| {
+            let mut needs_driver = false;
+            if state.has_read_request() && state.phase == ConnectionPhase::Open {
+                let mut out = self.begin_output(ctx);
+                self.start_read(state, &mut out);
+                needs_driver = self.finish(state, out, 0);
+            }
             if mem::take(&mut state.has_unflushed) {
                 ctx.flush();
             }
+            needs_driver
         });
+        needs_driver.unwrap_or(false)
     }
 
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool {
@@ -597,9 +621,19 @@ where
     fn on_drain(&self, ctx: &Ctx<'_>) {
         self.with_state(|state| {
             state.is_draining = true;
-            if state.phase == ConnectionPhase::Open {
-                // What is in the air has its driver.
-                let _ = self.settle(state, ctx);
+            match state.phase {
+                ConnectionPhase::Open => {
+                    let mut out = self.begin_output(ctx);
+                    if state.exchanges.is_empty() && self.may_have_unread_answers(state, ctx) {
+                        self.begin_close(state, &mut out);
+                    }
+                    // What is in the air has its driver.
+                    let _ = self.finish(state, out, 0);
+                }
+                ConnectionPhase::Closing => {
+                    state.set_hold(ctx, state.deadlines.wait() == Wait::End);
+                }
+                ConnectionPhase::Upgraded => {}
             }
         });
     }
@@ -670,7 +704,10 @@ where
                 }
                 if let Poll::Ready(outcome) = call.poll_woken(&mut Context::from_waker(driver)) {
                     let response = self.response_of(outcome, &mut exchange.facts);
-                    exchange.step = ExchangeStep::Answered(Box::new(response));
+                    let step = ExchangeStep::Answered(Box::new(response));
+                    if let ExchangeStep::Called(call) = mem::replace(&mut exchange.step, step) {
+                        self.calls.keep(call);
+                    }
                 }
             }
             let mut out = self.begin_output(ctx);

@@ -7,8 +7,7 @@ use std::task::Waker;
 use waterwheel_channel::{Channel, Ctx, Cumulation, Hold, PipelineHandover, ReadPause};
 
 use super::deadlines::{Deadlines, Wait};
-use super::exchange::Exchange;
-use super::service_call::ServiceCall;
+use super::exchange::{Exchange, ExchangeStep};
 use crate::body::pipe::BodyPipe;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::request_decoder::RequestDecoder;
@@ -32,8 +31,6 @@ pub(super) struct ConnectionState<F> {
     pub(super) unread: Cumulation,
     /// Requests in the air, in order.
     pub(super) exchanges: VecDeque<Exchange<F>>,
-    /// The place for the next call.
-    pub(super) spare: Option<ServiceCall<F>>,
     /// The body that is being received.
     pub(super) receiving: Option<Rc<BodyPipe>>,
     /// True if the request that was read last is the last one of the connection.
@@ -67,7 +64,6 @@ impl<F> ConnectionState<F> {
             decoder: RequestDecoder::new(limits),
             unread: Cumulation::default(),
             exchanges: VecDeque::new(),
-            spare: None,
             receiving: None,
             is_last: false,
             awaits_upgrade: false,
@@ -96,6 +92,12 @@ impl<F> ConnectionState<F> {
     #[inline]
     pub(super) fn waker(&self) -> &Waker {
         self.driver.as_ref().unwrap_or(Waker::noop())
+    }
+
+    /// True if the last request has not been given to the service.
+    #[inline]
+    pub(super) fn has_read_request(&self) -> bool {
+        matches!(self.exchanges.back(), Some(Exchange { step: ExchangeStep::Read(_), .. }))
     }
 
     /// Returns the request whose body this is, unless it is answered.

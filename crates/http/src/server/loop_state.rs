@@ -1,7 +1,7 @@
 //! The state that the connections of one server on one loop share.
 
 use std::any::Any;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ pub(super) struct LoopShared {
     pub(super) options: Arc<ServerOptions>,
     pub(super) counters: Arc<LoopCounters>,
     pub(super) fields: RefCell<StandingFields>,
+    /// The memory of calls, of the type of the service's futures.
+    pub(super) calls: OnceCell<Rc<dyn Any>>,
     /// Room for the small parts of answers.
     buffer: Cell<BytesMut>,
 }
@@ -42,6 +44,7 @@ impl<S> LoopServer<S> {
             options,
             counters,
             fields,
+            calls: OnceCell::new(),
             buffer: Cell::default(),
         };
         Self { service: Rc::new(service), shared }

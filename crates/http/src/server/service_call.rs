@@ -1,7 +1,10 @@
 //! The future of a service, and the place in which it is polled.
 
+use std::any::Any;
+use std::cell::{OnceCell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use waterwheel_executor::engine::{run_as, run_user_code};
@@ -9,7 +12,43 @@ use waterwheel_executor::{Error, Origin, UserCode};
 
 use crate::service::service::Response;
 
-/// A call of the service, in an allocation that the next call uses again.
+/// The memory of calls that have ended, for the next calls of a loop. Connections that are idle hold none.
+pub(super) struct SpareCalls<F> {
+    calls: RefCell<Vec<ServiceCall<F>>>,
+}
+
+/// The most bytes of futures that are kept, and the most futures.
+const MAX_SPARE_BYTES: usize = 256 * 1024;
+const MAX_SPARE_CALLS: usize = 64;
+
+impl<F: 'static> SpareCalls<F> {
+    /// Returns the calls of a loop, whose type only the caller can infer.
+    pub(super) fn of(cell: &OnceCell<Rc<dyn Any>>) -> Rc<Self> {
+        let new = || Rc::new(Self { calls: RefCell::default() });
+        let shared = cell.get_or_init(|| new()).clone();
+        shared.downcast().unwrap_or_else(|_| new())
+    }
+
+    /// Takes a call to put a future in.
+    #[inline]
+    pub(super) fn take(&self, origin: Origin) -> ServiceCall<F> {
+        let kept = self.calls.borrow_mut().pop();
+        kept.unwrap_or_else(|| ServiceCall::new(origin))
+    }
+
+    /// Keeps the memory of a call, after its future was dropped.
+    #[inline]
+    pub(super) fn keep(&self, mut call: ServiceCall<F>) {
+        call.clear();
+        let most = MAX_SPARE_CALLS.min(MAX_SPARE_BYTES / size_of::<Option<F>>().max(1));
+        let mut calls = self.calls.borrow_mut();
+        if calls.len() < most {
+            calls.push(call);
+        }
+    }
+}
+
+/// A call of the service, in an allocation that a later call uses again.
 pub(super) struct ServiceCall<F> {
     future: Pin<Box<Option<F>>>,
     /// Names the service in reports.
@@ -17,7 +56,7 @@ pub(super) struct ServiceCall<F> {
 }
 
 impl<F> ServiceCall<F> {
-    pub(super) fn new(origin: Origin) -> Self {
+    fn new(origin: Origin) -> Self {
         Self { future: Box::pin(None), origin }
     }
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use waterwheel_channel::LocalLoop;
 use waterwheel_executor::Error;
-use waterwheel_http::{Body, BodyChunk, BodyError, BodySource, Incoming, Request};
+use waterwheel_http::{Body, BodyChunk, BodyError, BodySource, HttpServer, Incoming, Request};
 
 /// Returns a request without a body.
 pub(crate) fn get(path: &str) -> String {
@@ -138,6 +138,27 @@ impl Drop for DropGuard {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Returns a server whose calls wait for a gate, and count when they are dropped.
+pub(crate) fn gated(gate: &Gate, drops: &DropCount) -> HttpServer {
+    let (gate, drops) = (gate.clone(), drops.clone());
+    let service = move |request: Request| {
+        let (gate, drops) = (gate.clone(), drops.clone());
+        async move {
+            let _guard = drops.guard();
+            gate.pass().await;
+            request.uri().path().to_owned()
+        }
+    };
+    HttpServer::builder(service).build().unwrap()
+}
+
+/// Asserts that nothing of a server is left over.
+pub(crate) fn assert_over(server: &HttpServer, requests: u64) {
+    let metrics = server.metrics();
+    let counted = (metrics.requests, metrics.in_the_air, metrics.open_connections);
+    assert_eq!(counted, (requests, 0, 0));
 }
 
 /// A step of a scripted source.
