@@ -41,7 +41,8 @@ pub(super) trait HttpConnection {
     fn on_active(&self, ctx: &Ctx<'_>);
     #[must_use]
     fn on_read(&self, ctx: &Ctx<'_>, bytes: Bytes) -> bool;
-    fn on_read_complete(&self, ctx: &Ctx<'_>);
+    #[must_use]
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool;
     #[must_use]
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool;
     /// Begins no further requests; closes an idle connection.
@@ -139,7 +140,10 @@ where
                 }
             }
         }
-        self.start_read(state, out);
+        // The rest of a body may be in the next read of the round, and may be malformed.
+        if !out.ctx().is_in_read_round() {
+            self.start_read(state, out);
+        }
     }
 
     #[inline]
@@ -323,7 +327,8 @@ where
         self.count_answer(state, &facts, out.ctx());
         // Nothing follows a request that may change the protocol, so this was not it if others are in the air.
         state.awaits_upgrade &= !state.exchanges.is_empty();
-        if facts.closes {
+        // An answer may have begun before the drain.
+        if facts.closes || (state.is_draining && state.exchanges.is_empty()) {
             self.begin_close(state, out);
         } else if out.small_parts().len() > MAX_COLLECTED {
             out.pass_on();
@@ -434,7 +439,16 @@ where
         ctx.flush();
         self.drop_exchanges(state);
         self.begin_closing(state, ctx);
+        // At the end of a drain the channel is closed, which resets a connection with unread requests.
+        state.set_hold(ctx, state.is_draining);
         ctx.shutdown_output();
+    }
+
+    /// True if the last answer is so fresh that the client may not have read it yet. A close while further requests wait in
+    /// the socket would reset the connection, and take the answer away.
+    fn may_have_unread_answers(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
+        let since = ctx.now().since(state.deadlines.since());
+        state.written > 0 && !state.is_input_over && since < self.shared().options.linger
     }
 
     fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
@@ -581,12 +595,20 @@ where
         needs_driver.unwrap_or(false)
     }
 
-    fn on_read_complete(&self, ctx: &Ctx<'_>) {
-        self.with_state(|state| {
+    fn on_read_complete(&self, ctx: &Ctx<'_>) -> bool {
+        let needs_driver = self.with_state(|state| {
+            let mut needs_driver = false;
+            if state.has_read_request() && state.phase == ConnectionPhase::Open {
+                let mut out = self.begin_output(ctx);
+                self.start_read(state, &mut out);
+                needs_driver = self.finish(state, out, 0);
+            }
             if mem::take(&mut state.has_unflushed) {
                 ctx.flush();
             }
+            needs_driver
         });
+        needs_driver.unwrap_or(false)
     }
 
     fn on_writability_changed(&self, ctx: &Ctx<'_>) -> bool {
@@ -604,9 +626,19 @@ where
     fn on_drain(&self, ctx: &Ctx<'_>) {
         self.with_state(|state| {
             state.is_draining = true;
-            if state.phase == ConnectionPhase::Open {
-                // What is in the air has its driver.
-                let _ = self.settle(state, ctx);
+            match state.phase {
+                ConnectionPhase::Open => {
+                    let mut out = self.begin_output(ctx);
+                    if state.exchanges.is_empty() && self.may_have_unread_answers(state, ctx) {
+                        self.begin_close(state, &mut out);
+                    }
+                    // What is in the air has its driver.
+                    let _ = self.finish(state, out, 0);
+                }
+                ConnectionPhase::Closing => {
+                    state.set_hold(ctx, state.deadlines.wait() == Wait::End);
+                }
+                ConnectionPhase::Upgraded => {}
             }
         });
     }

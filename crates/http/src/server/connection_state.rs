@@ -7,7 +7,7 @@ use std::task::Waker;
 use waterwheel_channel::{Channel, Ctx, Cumulation, Hold, PipelineHandover, ReadPause};
 
 use super::deadlines::{Deadlines, Wait};
-use super::exchange::ServerExchange;
+use super::exchange::{ExchangeStep, ServerExchange};
 use crate::body::pipe::BodyPipe;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::request_decoder::RequestDecoder;
@@ -92,6 +92,12 @@ impl<F> ConnectionState<F> {
     #[inline]
     pub(super) fn waker(&self) -> &Waker {
         self.driver.as_ref().unwrap_or(Waker::noop())
+    }
+
+    /// True if the last request has not been given to the service.
+    #[inline]
+    pub(super) fn has_read_request(&self) -> bool {
+        matches!(self.exchanges.back(), Some(ServerExchange { step: ExchangeStep::Read(_), .. }))
     }
 
     /// Returns the request whose body this is, unless it is answered.

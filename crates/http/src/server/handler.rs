@@ -71,7 +71,8 @@ impl Handler for HttpHandler {
 
     #[inline]
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        self.connection.on_read_complete(ctx);
+        let needs_driver = self.connection.on_read_complete(ctx);
+        self.spawn_if(needs_driver, ctx);
         Ok(())
     }
 

@@ -342,3 +342,27 @@ fn h04_a_dropped_body_is_skipped_while_the_service_works_on() {
         "{answer}"
     );
 }
+
+#[test]
+fn h03_what_comes_in_one_round_of_reads_is_seen_before_the_service_is_called() {
+    let mut bench = Bench::new(async |request: Request| Body::from(request.into_body()));
+    let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let answer = bench.send_pieces(&[head, "5\r\nhello\r\n", "5\r\nhello\r\nx\r\n"]);
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    assert_eq!(answer.matches("HTTP/1.1").count(), 1);
+}
+
+#[test]
+fn h06_a_body_larger_than_a_round_reaches_its_service() {
+    let mut bench = Bench::new(async |request: Request| {
+        let body = request.into_body().collect(1 << 20).await;
+        body.map(|body| body.len().to_string())
+    });
+    let chunk = "x".repeat(40 * 1024);
+    let head =
+        format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", 20 * chunk.len());
+    let mut pieces = vec![head.as_str()];
+    pieces.extend(std::iter::repeat_n(chunk.as_str(), 20));
+    let answer = bench.send_pieces(&pieces);
+    assert!(answer.ends_with(&(20 * chunk.len()).to_string()), "{answer}");
+}
