@@ -37,7 +37,7 @@ fuzz_target!(|data: &[u8]| {
     let mut wire = Vec::new();
     for event in &whole.0 {
         let again = ServerEvent::new(event.data.as_str());
-        let again = again.name(event.name.as_str()).and_then(|again| again.id(event.id.as_str()));
+        let again = again.name(event.name.as_str()).and_then(|again| again.id(&*event.id));
         wire.extend_from_slice(again.expect("a decoded event can be encoded").encode().bytes());
     }
     assert_eq!(decode(EventDecoder::new(), [&wire[..]]), (whole.0, None));

@@ -3,6 +3,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod http;
+
 use std::fmt::Debug;
 
 use bytes::{Bytes, BytesMut};

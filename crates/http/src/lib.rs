@@ -28,6 +28,8 @@
 //! | `server` | the handler of a connection: reads requests, calls a service, writes answers in order | [`serve`], [`HttpServer`] |
 //! | `client` | requests over pooled connections: TLS, redirects, proxies, limits of time | [`Client`] |
 //! | `service` | what answers requests: services, routes, JSON, queries, tower | [`Service`], [`Request`], [`Router`] |
+//! | `codec` | handlers that pass messages on part by part, for pipelines of your own | [`HttpServerCodec`], [`HttpClientCodec`], [`Aggregator`] |
+//! | `outbound` | what the server and the codecs write with: the bytes of a call, the date | |
 //! | `body` | bodies on their way in and out | [`Incoming`], [`Body`], [`BodySource`] |
 //! | `files` | files of a folder: ranges, conditions, types | [`Files`] |
 //! | `coding` (features `gzip`, `brotli`, `zstd`) | compressed answers, decompressed requests | `compressed`, `Compression`, `decompressed` |
@@ -36,7 +38,7 @@
 //! | `protocol` | messages as state machines over bytes, without I/O | [`RequestDecoder`], [`ResponseDecoder`], [`MessageLimits`] |
 //!
 //! A module imports its own layer and those below: `protocol` and `content`, `body`, `service`, then `files`, `coding` and
-//! `events`, then the connections, `server` and `client`.
+//! `events`, then the connections: `outbound`, `server`, `client` and `codec`.
 //!
 //! # Features
 //!
@@ -51,11 +53,13 @@
 
 mod body;
 mod client;
+mod codec;
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 mod coding;
 mod content;
 mod events;
 mod files;
+mod outbound;
 mod protocol;
 mod server;
 mod service;
@@ -70,6 +74,10 @@ pub use crate::client::options::ClientBuilder;
 pub use crate::client::proxy::Proxy;
 pub use crate::client::request_builder::RequestBuilder;
 pub use crate::client::upgrade::into_upgraded;
+pub use crate::codec::{
+    Aggregator, BodyEnd, FullRequest, FullResponse, HttpClientCodec, HttpClientCodecBuilder,
+    HttpCodecError, HttpServerCodec, HttpServerCodecBuilder, RefuseRequest, RequestRefused,
+};
 #[cfg(any(feature = "brotli", feature = "gzip", feature = "zstd"))]
 pub use crate::coding::{
     CompressedService, Compression, CompressionBuilder, CompressionFacts, ContentDecoder,
@@ -88,7 +96,9 @@ pub use crate::events::sender::{
 };
 pub use crate::events::stream::{AsyncEvents, EventSource, EventStream, last_event_id};
 pub use crate::files::{DEFAULT_MAX_RANGES, Files, FilesBuilder, InvalidFiles};
-pub use crate::protocol::encoder::{ConnectionField, encode_request_head, encode_response_head};
+pub use crate::protocol::encoder::{
+    ConnectionField, encode_body_end, encode_chunk_start, encode_request_head, encode_response_head,
+};
 pub use crate::protocol::error::{Malformation, MessageError};
 pub use crate::protocol::framing::BodyFraming;
 pub use crate::protocol::limits::MessageLimits;

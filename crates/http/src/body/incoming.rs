@@ -77,6 +77,11 @@ impl Incoming {
         self.channel.as_deref()
     }
 
+    /// True if the bytes of this body come from this pipe, unchanged.
+    pub(crate) fn is_read_from(&self, pipe: &Rc<BodyPipe>) -> bool {
+        matches!(&self.source, IncomingSource::Pipe(own) if Rc::ptr_eq(own, pipe))
+    }
+
     /// Waits for the next chunk; `None` at the end. Chunks are as the network delivers them, and never empty.
     ///
     /// Cancel safe: a chunk is taken only when it is returned.

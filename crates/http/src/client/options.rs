@@ -115,7 +115,7 @@ impl ClientBuilder {
 
     /// Sets how many redirects are followed, one after the other. 301, 302 and 303 turn POST into GET, as in browsers; 307
     /// and 308 send the same request again, which needs a body that is no stream. Authorization and Cookie are left
-    /// out for another scheme, host or port. Default: 0, the caller gets the redirect.
+    /// out for another scheme, host or port. CONNECT is not redirected. Default: 0, the caller gets the redirect.
     pub fn redirects(mut self, max: u32) -> Self {
         self.options.redirects = max;
         self

@@ -21,10 +21,9 @@ impl ClientShared {
         let mut followed = 0;
         loop {
             let received = self.send_once(here, &mut request).await?;
-            let location = match self.options.redirects {
-                0 => None,
-                _ => location_of(&received),
-            };
+            // A redirect of CONNECT would open a tunnel to a server that the caller has not named.
+            let may_follow = self.options.redirects > 0 && request.method != Method::CONNECT;
+            let location = location_of(&received).filter(|_| may_follow);
             let Some(location) = location else { return Ok(into_response(received)) };
             if followed == self.options.redirects {
                 return Err(ClientError::TooManyRedirects { url: location, limit: followed });

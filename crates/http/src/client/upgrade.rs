@@ -43,7 +43,7 @@ pub fn into_upgraded(response: Response<Incoming>) -> Result<AsyncChannel<Bytes>
     let link = here.with_pipeline(channel, |pipeline| {
         pipeline.with_handler(CLIENT, |handler: &mut ClientConnection| handler.link())
     });
-    match link.flatten().and_then(|link| link.take_over()) {
+    match link.flatten().and_then(|link| link.take_over(response.body())) {
         Some(Ok(upgraded)) => Ok(upgraded),
         // The pipeline could not be changed: the connection is being closed.
         Some(Err(_)) | None => Err(ClientError::NotUpgraded { status }),

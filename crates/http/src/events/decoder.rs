@@ -1,5 +1,6 @@
 //! The decoder of event streams, for clients.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Buf, Bytes};
@@ -11,8 +12,9 @@ pub struct ReceivedEvent {
     pub name: String,
     /// The data, with LF between its lines.
     pub data: String,
-    /// The last id that the server has sent, with this event or an earlier one; empty without one.
-    pub id: String,
+    /// The last id that the server has sent, with this event or an earlier one; empty without one. Events share it: a
+    /// stream of short events behind a long id costs no copies.
+    pub id: Arc<str>,
 }
 
 /// The reason why an event stream cannot be read on.
@@ -60,8 +62,8 @@ pub struct EventDecoder {
     data: String,
     name: String,
     /// The id that the next event confirms.
-    next_id: String,
-    id: String,
+    next_id: Arc<str>,
+    id: Arc<str>,
     retry: Option<Duration>,
     error: Option<EventStreamError>,
 }
@@ -93,8 +95,8 @@ impl EventDecoder {
             line: Vec::new(),
             data: String::new(),
             name: String::new(),
-            next_id: String::new(),
-            id: String::new(),
+            next_id: Arc::default(),
+            id: Arc::default(),
             retry: None,
             error: None,
         }
@@ -208,7 +210,7 @@ impl EventDecoder {
         match field {
             b"data" => self.add_data(&value)?,
             b"event" => self.name = value.into_owned(),
-            b"id" if !value.contains('\0') => self.next_id = value.into_owned(),
+            b"id" if !value.contains('\0') => self.next_id = Arc::from(value),
             b"retry" => self.retry = parse_retry(&value).or(self.retry),
             // A comment, or a field of another standard.
             _ => {}
@@ -226,14 +228,14 @@ impl EventDecoder {
     }
 
     fn end_event(&mut self) -> Option<ReceivedEvent> {
-        self.id.clone_from(&self.next_id);
+        self.id = Arc::clone(&self.next_id);
         let mut data = std::mem::take(&mut self.data);
         let mut name = std::mem::take(&mut self.name);
         data.pop()?;
         if name.is_empty() {
             name.push_str("message");
         }
-        Some(ReceivedEvent { name, data, id: self.id.clone() })
+        Some(ReceivedEvent { name, data, id: Arc::clone(&self.id) })
     }
 }
 
@@ -265,7 +267,7 @@ mod tests {
             let mut bytes = Bytes::copy_from_slice(piece);
             loop {
                 match decoder.decode(&mut bytes) {
-                    Ok(Some(event)) => events.push((event.name, event.data, event.id)),
+                    Ok(Some(event)) => events.push((event.name, event.data, event.id.to_string())),
                     Ok(None) => break,
                     Err(error) => {
                         assert_eq!(decoder.decode(&mut bytes), Err(error), "the error stays");

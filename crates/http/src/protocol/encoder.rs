@@ -211,15 +211,28 @@ fn put_decimal(mut number: u64, dst: &mut BytesMut) {
 /// The bytes after the data of a chunk.
 pub(crate) const CHUNK_END: Bytes = Bytes::from_static(b"\r\n");
 
-/// Appends the line before the data of a chunk. A chunk without data would end the body.
-pub(crate) fn put_chunk_start(len: u64, dst: &mut BytesMut) {
-    debug_assert!(len > 0, "a chunk without data ends the body");
-    // Writing to memory does not fail.
-    let _ = write!(dst.writer(), "{len:x}\r\n");
+/// Appends the line before the data of a chunk; `\r\n` follows the data. Appends nothing for a chunk without data, which
+/// would end the body.
+///
+/// ```
+/// use bytes::BytesMut;
+/// use waterwheel_http::{encode_body_end, encode_chunk_start};
+///
+/// let mut bytes = BytesMut::new();
+/// encode_chunk_start(5, &mut bytes);
+/// bytes.extend_from_slice(b"hello\r\n");
+/// encode_body_end(None, &mut bytes);
+/// assert_eq!(bytes, "5\r\nhello\r\n0\r\n\r\n");
+/// ```
+pub fn encode_chunk_start(len: u64, dst: &mut BytesMut) {
+    if len > 0 {
+        // Writing to memory does not fail.
+        let _ = write!(dst.writer(), "{len:x}\r\n");
+    }
 }
 
-/// Appends the last chunk and the trailers.
-pub(crate) fn put_body_end(trailers: Option<&HeaderMap>, dst: &mut BytesMut) {
+/// Appends the last chunk and the trailers. Fields of the framing and of the connection are left out.
+pub fn encode_body_end(trailers: Option<&HeaderMap>, dst: &mut BytesMut) {
     dst.put_slice(b"0\r\n");
     if let Some(trailers) = trailers {
         put_fields(trailers, false, dst);
@@ -331,8 +344,8 @@ mod tests {
     #[test]
     fn h01_chunks_and_numbers() {
         let mut dst = BytesMut::new();
-        put_chunk_start(0x1aF, &mut dst);
-        put_body_end(Some(&headers(&[("x", "y"), ("content-length", "3")])), &mut dst);
+        encode_chunk_start(0x1af, &mut dst);
+        encode_body_end(Some(&headers(&[("x", "y"), ("content-length", "3")])), &mut dst);
         assert_eq!(dst, "1af\r\n0\r\nx: y\r\n\r\n");
         for number in [0, 7, 10, 1234567890, u64::MAX] {
             let mut dst = BytesMut::new();

@@ -56,6 +56,11 @@ pub(crate) fn has_element(headers: &HeaderMap, name: &HeaderName, element: &str)
     })
 }
 
+/// Returns how many bytes the fields take.
+pub(crate) fn fields_len(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum()
+}
+
 /// True for the bytes of a token (RFC 9110, section 5.6.2).
 pub(crate) const fn is_token_byte(byte: u8) -> bool {
     matches!(

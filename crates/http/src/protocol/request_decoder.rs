@@ -140,7 +140,7 @@ impl RequestDecoder {
                 if let Some(body) = BodyDecoder::new(lines.framing, &self.limits) {
                     self.step = RequestStep::Body(body);
                 }
-                Ok(Some(RequestEvent::Head(RequestHead::new(lines))))
+                Ok(Some(RequestEvent::Head(RequestHead::of_lines(lines))))
             }
             Ok(false) if buf.is_empty() => {
                 keep_lines(head.lines); // Empty lines before a request are no request.

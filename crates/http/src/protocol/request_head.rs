@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Uri, Version};
 
-use super::fields::append_field;
+use super::fields::{append_field, fields_len};
 use super::framing::{BodyFraming, FramingFields};
 
 /// The head of a request, with what it says of its body and its connection.
@@ -75,23 +75,60 @@ impl RequestHead {
     }
 
     #[inline]
-    pub(super) fn new(lines: Box<HeadLines>) -> Self {
+    pub(super) fn of_lines(lines: Box<HeadLines>) -> Self {
         Self { lines: Some(lines) }
     }
 
-    /// Returns a head for `http::Request` values that did not come from a connection.
-    pub(crate) fn from_parts(parts: http::request::Parts) -> Self {
+    /// Returns the head of a request to be written, without fields.
+    ///
+    /// ```
+    /// use http::{HeaderValue, Method, Uri};
+    /// use waterwheel_http::{BodyFraming, RequestHead};
+    ///
+    /// let uri = Uri::from_static("http://example.org/a");
+    /// let mut head = RequestHead::new(Method::POST, uri, BodyFraming::Chunked);
+    /// head.headers_mut().insert("x-trace", HeaderValue::from_static("7"));
+    /// assert_eq!((head.path(), head.header("X-Trace")), ("/a", Some(&b"7"[..])));
+    /// ```
+    #[must_use]
+    pub fn new(method: Method, uri: Uri, framing: BodyFraming) -> Self {
         let mut lines = Self::take_lines();
-        lines.method = parts.method;
+        lines.method = method;
+        lines.version = Version::HTTP_11;
+        lines.uri = OnceCell::from(uri);
+        lines.headers = OnceCell::from(HeaderMap::new());
+        lines.framing = framing;
+        Self::of_lines(lines)
+    }
+
+    /// Returns a head of the parts of an `http::Request`, with the body that follows. What it says of the connection is
+    /// what the fields of the parts say.
+    ///
+    /// ```
+    /// use waterwheel_http::{BodyFraming, RequestHead};
+    ///
+    /// let request = http::Request::get("/a").header("connection", "close").body(())?;
+    /// let head = RequestHead::from_parts(request.into_parts().0, BodyFraming::None);
+    /// assert!(!head.keeps_alive());
+    /// # Ok::<(), http::Error>(())
+    /// ```
+    #[must_use]
+    pub fn from_parts(parts: http::request::Parts, framing: BodyFraming) -> Self {
+        let mut head = Self::new(parts.method, parts.uri, framing);
+        let lines = head.lines_mut();
         lines.version = parts.version;
-        lines.uri = OnceCell::from(parts.uri);
+        for (name, value) in &parts.headers {
+            // The framing is the caller's: a field that contradicts it is not sent.
+            let _ = lines.facts.add(name.as_str().as_bytes(), value.as_bytes());
+        }
         lines.headers = OnceCell::from(parts.headers);
         lines.extensions = parts.extensions;
-        Self::new(lines)
+        head
     }
 
     /// Returns the parts of an `http::Request`.
-    pub(crate) fn into_parts(mut self) -> http::request::Parts {
+    #[must_use]
+    pub fn into_parts(mut self) -> http::request::Parts {
         self.headers_mut();
         let mut request = http::Request::new(());
         if let Some(lines) = &mut self.lines {
@@ -203,6 +240,12 @@ impl RequestHead {
             Some(headers) => headers,
             None => unreachable!("the cell has just been filled"),
         }
+    }
+
+    /// Returns about how many bytes the head takes; makes no map of the fields.
+    pub(crate) fn encoded_len(&self) -> usize {
+        let lines = self.lines();
+        lines.headers.get().map_or(lines.bytes.len(), fields_len)
     }
 
     /// Returns values that were added to the request.

@@ -7,9 +7,9 @@ use waterwheel_channel::FileRegion;
 use waterwheel_executor::engine::{drop_in_turn, run_user_code};
 use waterwheel_executor::{Error, Origin, UserCode};
 
-use super::output::Output;
 use crate::body::source::{BodyChunk, BodySource};
-use crate::protocol::encoder::{put_body_end, put_chunk_start};
+use crate::outbound::output::Output;
+use crate::protocol::encoder::{encode_body_end, encode_chunk_start};
 use crate::protocol::framing::BodyFraming;
 
 /// Writes the chunks of a source while the channel has room.
@@ -148,7 +148,7 @@ impl BodyWriter {
         }
         let is_chunked = self.framing == BodyFraming::Chunked;
         if is_chunked {
-            put_chunk_start(len, out.small_parts());
+            encode_chunk_start(len, out.small_parts());
         }
         match chunk {
             BodyChunk::Bytes(bytes) => out.write_bytes(bytes),
@@ -165,7 +165,7 @@ impl BodyWriter {
             BodyFraming::Chunked => {
                 let take_trailers = || self.source.take_trailers();
                 match run_user_code(UserCode::Future, origin, take_trailers) {
-                    Ok(trailers) => put_body_end(trailers.as_ref(), out.small_parts()),
+                    Ok(trailers) => encode_body_end(trailers.as_ref(), out.small_parts()),
                     Err(panicked) => return WriteOutcome::Failed(panicked),
                 }
             }

@@ -19,12 +19,13 @@ use super::connection_state::{ConnectionPhase, ConnectionState};
 use super::deadlines::Wait;
 use super::exchange::{ExchangeStep, RequestFacts, ServerExchange};
 use super::loop_state::{LoopServer, LoopShared};
-use super::output::Output;
+use super::options::MAX_SKIPPED;
 use super::service_call::SpareCalls;
 use crate::body::error::BodyError;
 use crate::body::incoming::Incoming;
 use crate::body::outgoing::{Body, UpgradeInitialiser};
 use crate::body::pipe::BodyPipe;
+use crate::outbound::output::Output;
 use crate::protocol::encoder::put_continue;
 use crate::protocol::error::{Malformation, MessageError};
 use crate::protocol::framing::BodyFraming;
@@ -76,9 +77,6 @@ struct ServedConnection<S, M, F> {
     /// Absent while it is used, and once the connection is over.
     state: Cell<Option<Box<ConnectionState<F>>>>,
 }
-
-/// The most bytes of a body that nobody reads which are skipped to keep the connection.
-const MAX_SKIPPED: u64 = 64 * 1024;
 
 /// The interval at which the rate of a body is checked.
 const RATE_INTERVAL: Duration = Duration::from_secs(5);

@@ -11,7 +11,7 @@ use waterwheel_executor::{LoopLocal, Origin};
 
 use super::counters::HttpLoopCounters;
 use super::options::ServerOptions;
-use super::standing_fields::StandingFields;
+use crate::outbound::standing_fields::StandingFields;
 
 /// The service of a loop, and what does not depend on its type.
 pub(super) struct LoopServer<S> {

@@ -12,9 +12,11 @@
 //! | `handler.rs` | the handler of the pipeline: events in, calls of the connection out |
 //! | `connection.rs`, `connection_state.rs` | one connection: reads requests, begins calls, writes answers whose turn it is, ends |
 //! | `exchange.rs`, `service_call.rs` | one request on its way to its answer; the future of the service |
-//! | `answer.rs`, `body_writer.rs`, `output.rs` | a response as bytes; a streamed body; the bytes of a call into the connection |
+//! | `answer.rs`, `body_writer.rs` | a response as bytes; a streamed body |
 //! | `deadlines.rs` | time limits: one timer for each connection |
-//! | `loop_state.rs`, `standing_fields.rs`, `counters.rs` | what the connections of a loop share: the service, the date, counters |
+//! | `loop_state.rs`, `counters.rs` | what the connections of a loop share: the service, the date, counters |
+//!
+//! What is written goes through `crate::outbound`, as that of the codecs does.
 //!
 //! Rules:
 //! 1. *Fast path.* A request without a body whose service is ready at its first poll is answered in the call that read
@@ -39,9 +41,7 @@ mod handler;
 pub(crate) mod http_server;
 mod loop_state;
 pub(crate) mod options;
-mod output;
 mod service_call;
-mod standing_fields;
 
 pub use self::counters::{HttpMetrics, LATENCY_BUCKETS};
 pub use self::http_server::{HttpServer, HttpServerBuilder, serve, upgrade_response};

@@ -37,7 +37,7 @@ impl Default for ServerOptions {
 }
 
 /// Enough for any client that pipelines, and little enough for calls that hold memory.
-pub(super) const DEFAULT_MAX_PIPELINED: usize = 16;
+pub(crate) const DEFAULT_MAX_PIPELINED: usize = 16;
 
 /// Several retransmissions; a head is a few packets.
 pub(super) const DEFAULT_HEAD_TIMEOUT: Duration = Duration::from_secs(10);
@@ -52,7 +52,10 @@ pub(super) const DEFAULT_LEAST_RATE: u64 = 240;
 pub(super) const DEFAULT_STALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The time that a peer has to read the last answer before a RST may take it away.
-pub(super) const DEFAULT_LINGER: Duration = Duration::from_secs(5);
+pub(crate) const DEFAULT_LINGER: Duration = Duration::from_secs(5);
+
+/// The most bytes of a body that nobody reads which are skipped to keep the connection.
+pub(crate) const MAX_SKIPPED: u64 = 64 * 1024;
 
 /// The error of an option that a server cannot have.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
@@ -92,10 +95,15 @@ impl ServerOptions {
         if self.max_pipelined == 0 {
             return Err(InvalidHttpOption::Zero { option: "max_pipelined" });
         }
-        let bytes = self.limits.head_bytes();
-        if bytes < LEAST_HEAD_BYTES {
-            return Err(InvalidHttpOption::HeadBytes { bytes, least: LEAST_HEAD_BYTES });
-        }
-        Ok(())
+        check_limits(&self.limits)
     }
+}
+
+/// Checks the limits of a server's requests.
+pub(crate) fn check_limits(limits: &MessageLimits) -> Result<(), InvalidHttpOption> {
+    let bytes = limits.head_bytes();
+    if bytes < LEAST_HEAD_BYTES {
+        return Err(InvalidHttpOption::HeadBytes { bytes, least: LEAST_HEAD_BYTES });
+    }
+    Ok(())
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use http::{Extensions, HeaderMap, Method, Uri, Version};
 
 use crate::body::incoming::Incoming;
+use crate::protocol::framing::BodyFraming;
 use crate::protocol::request_head::RequestHead;
 
 /// A request, with the body that comes from the connection.
@@ -40,7 +41,7 @@ impl Request {
     /// Returns a request of the parts of an `http::Request`.
     #[must_use]
     pub fn from_parts(parts: http::request::Parts, body: Incoming) -> Self {
-        Self { head: RequestHead::from_parts(parts), body }
+        Self { head: RequestHead::from_parts(parts, BodyFraming::None), body }
     }
 
     /// Returns the parts of an `http::Request`, and the body.

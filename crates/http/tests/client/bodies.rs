@@ -443,3 +443,70 @@ fn h11_the_body_of_a_response_is_the_body_of_a_request() {
     assert_eq!(call.take().unwrap(), 200);
     bench.assert_nothing_left();
 }
+
+/// A stream of chunks that are always there.
+struct Flood {
+    chunks: usize,
+    chunk: &'static [u8],
+    polls: Rc<Cell<usize>>,
+}
+
+impl BodySource for Flood {
+    fn poll_chunk(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<BodyChunk, Error>>> {
+        self.polls.set(self.polls.get() + 1);
+        if self.chunks == 0 {
+            return Poll::Ready(None);
+        }
+        self.chunks -= 1;
+        Poll::Ready(Some(Ok(Bytes::from_static(self.chunk).into())))
+    }
+}
+
+#[test]
+fn r04_a_source_that_never_waits_leaves_turns_to_others() {
+    for (chunk, chunks) in [(&b""[..], 10_000), (b"x", 10_000), (&[b'y'; 60_000], 200)] {
+        let (mut bench, polls) = (Bench::new(), Rc::new(Cell::new(0)));
+        let flood = Flood { chunks, chunk, polls: polls.clone() };
+        let call = bench.start(move |client| async move {
+            client.request(Method::POST, URL).body(Body::from_source(flood)).send().await
+        });
+        let peer = bench.next_connect().unwrap().accept();
+        let (mut most, mut bytes) = (0, 0);
+        while polls.get() <= chunks {
+            let before = polls.get();
+            bench.event_loop.turn(Some(std::time::Duration::ZERO));
+            most = most.max(polls.get() - before);
+            bytes += peer.take_received().len();
+        }
+        assert!(most <= 128, "{most} chunks of {} bytes in a turn", chunk.len());
+        assert!(
+            most * chunk.len() <= 1_000_000,
+            "{most} chunks of {} bytes in a turn",
+            chunk.len()
+        );
+        bench.run();
+        bytes += peer.take_received().len();
+        assert!(bytes > chunks * chunk.len());
+        bench.send(&peer, OK_HELLO);
+        bench.drop_on_loop(call.take().unwrap());
+        assert!(!peer.is_closed());
+        bench.assert_nothing_left();
+    }
+}
+
+#[test]
+fn r04_bytes_behind_a_response_end_a_request_that_is_still_sent() {
+    let (mut bench, feed) = (Bench::new(), Feed::default());
+    let call = post_feed(&mut bench, &feed);
+    let peer = bench.accept();
+    feed.push(&mut bench, "part");
+    bench.send(&peer, OK_HELLO);
+    let response = call.take().unwrap();
+    assert!(!peer.is_closed());
+    bench.send(&peer, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    assert!(peer.is_closed(), "what comes behind the response is kept until the request is sent");
+    assert!(feed.is_dropped.get());
+    let text = bench.start(|_| read_text(response));
+    assert_eq!(text.take().unwrap(), "hello");
+    bench.assert_nothing_left();
+}

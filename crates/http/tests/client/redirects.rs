@@ -212,3 +212,17 @@ fn h11_the_whole_time_counts_over_redirects() {
     assert_eq!(call.take().unwrap_err(), "the body did not come within 5s");
     bench.assert_nothing_left();
 }
+
+#[test]
+fn h11_a_connect_is_not_redirected() {
+    let mut bench = following(5);
+    let call = bench.start(|client| async move {
+        client.request(Method::CONNECT, "192.0.2.1:22").send().await
+    });
+    let peer = bench.accept();
+    bench.received(&peer);
+    bench.send(&peer, redirect(307, "http://192.0.2.7:25/"));
+    assert!(bench.next_connect().is_none(), "a tunnel to a server that the caller did not name");
+    assert_eq!(call.take().unwrap().status(), 307);
+    bench.assert_nothing_left();
+}

@@ -193,3 +193,21 @@ fn h11_each_direction_of_an_upgraded_connection_ends_on_its_own() {
         bench.assert_nothing_left();
     }
 }
+
+#[test]
+fn h11_a_declined_upgrade_does_not_take_over_the_connection_of_a_later_one() {
+    let mut bench = Bench::new();
+    let (peer, declined) = switched(&mut bench, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    let call = bench.start(|client| async move {
+        client.request(Method::GET, URL).header("upgrade", "echo").send().await
+    });
+    assert!(bench.received(&peer).starts_with("GET / "), "the connection is used again");
+    bench.send(&peer, SWITCHED);
+    let switched = call.take().unwrap();
+    let taken = bench.event_loop.on_loop(|_| into_upgraded(declined)).unwrap();
+    assert!(matches!(taken, Err(ClientError::NotUpgraded { .. })), "{taken:?}");
+    let channel = take_over(&mut bench, switched);
+    assert!(!peer.is_closed());
+    bench.drop_on_loop(channel);
+    bench.assert_nothing_left();
+}

@@ -88,7 +88,7 @@ proptest! {
                 let name = fields.1.filter(|name| !name.is_empty());
                 let name = name.unwrap_or_else(|| "message".into());
                 let data = data.replace("\r\n", "\n").replace('\r', "\n");
-                expected.push(ReceivedEvent { name, data, id: id.clone() });
+                expected.push(ReceivedEvent { name, data, id: id.as_str().into() });
             }
         }
         let mut decoder = EventDecoder::new();
@@ -109,4 +109,14 @@ proptest! {
         prop_assert_eq!(&decode(&mut decoder.clone(), &wire, &cuts), &whole);
         prop_assert_eq!(&decode(&mut decoder.clone(), &wire, &[1]), &whole);
     }
+}
+
+#[test]
+fn r04_events_share_their_id() {
+    let mut decoder = EventDecoder::new();
+    let mut bytes = Bytes::from(format!("id: {}\ndata\n\ndata\n\n", "i".repeat(60_000)));
+    let first = decoder.decode(&mut bytes).unwrap().unwrap();
+    let second = decoder.decode(&mut bytes).unwrap().unwrap();
+    assert_eq!((first.id.len(), second.id.len()), (60_000, 60_000));
+    assert_eq!(first.id.as_ptr(), second.id.as_ptr(), "six bytes cost a copy of 60,000");
 }

@@ -15,6 +15,8 @@ use super::exchange::{
 };
 use super::time_limits::ProgressTicker;
 use crate::body::error::BodyError;
+use crate::body::incoming::Incoming;
+use crate::body::pipe::BodyPipe;
 use crate::protocol::encoder::ConnectionField;
 use crate::protocol::limits::MessageLimits;
 use crate::protocol::response_decoder::ResponseDecoder;
@@ -177,10 +179,14 @@ impl ConnectionLink {
         });
     }
 
-    /// Takes the channel over for another protocol, after the end of HTTP.
-    pub(in crate::client) fn take_over(&self) -> Option<Result<AsyncChannel<bytes::Bytes>, Error>> {
+    /// Takes the channel over for another protocol, after the end of HTTP. `None` also if that was another response than
+    /// the one with this body: the connection may have been used again since.
+    pub(in crate::client) fn take_over(
+        &self,
+        body: &Incoming,
+    ) -> Option<Result<AsyncChannel<bytes::Bytes>, Error>> {
         self.run_now(|ctx| {
-            let exchange = self.take_upgraded(ctx)?;
+            let exchange = self.take_upgraded(ctx, |pipe| body.is_read_from(pipe))?;
             let channel = ctx.pipeline().edit(|edit| {
                 let channel = AsyncChannel::install(edit)?;
                 edit.remove_if_present(ctx.slot())?;
@@ -208,7 +214,7 @@ impl ConnectionLink {
     /// Ends the exchange that has opened a tunnel, for TLS in the tunnel. `None` if the proxy has sent anything behind
     /// its answer, or the connection is gone.
     pub(in crate::client) fn enter_tunnel(&self) -> Option<Lease> {
-        let exchange = self.run_now(|ctx| self.take_upgraded(ctx)).flatten()?;
+        let exchange = self.run_now(|ctx| self.take_upgraded(ctx, |_| true)).flatten()?;
         let mut state = self.state.borrow_mut();
         let is_clean = state.unread.take().is_empty();
         state.decoder = ResponseDecoder::new(state.limits);
@@ -221,9 +227,16 @@ impl ConnectionLink {
         Some(exchange.lease)
     }
 
-    fn take_upgraded(&self, ctx: &Ctx<'_>) -> Option<ClientExchange> {
+    /// Ends the exchange that has ended HTTP, if its pipe is the right one.
+    fn take_upgraded(
+        &self,
+        ctx: &Ctx<'_>,
+        is_right: impl Fn(&Rc<BodyPipe>) -> bool,
+    ) -> Option<ClientExchange> {
         let mut state = self.state.borrow_mut();
-        let exchange = state.exchange.take_if(|it| it.response == ResponseProgress::Upgraded)?;
+        let exchange = state.exchange.take_if(|it| {
+            it.response == ResponseProgress::Upgraded && it.pipe.as_ref().is_some_and(&is_right)
+        })?;
         drop(state);
         Some(stop_timers(exchange, ctx))
     }

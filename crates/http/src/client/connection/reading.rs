@@ -33,8 +33,13 @@ impl ConnectionLink {
             return ctx.close();
         };
         exchange.has_bytes = true;
-        // Bytes behind a response answer no request.
-        exchange.keeps_alive &= exchange.response != ResponseProgress::Complete;
+        if exchange.response == ResponseProgress::Complete {
+            // Bytes behind a response answer no request. They end the one that is still sent, because nothing would read
+            // them before its end.
+            exchange.keeps_alive = false;
+            drop(state);
+            return self.settle(ctx);
+        }
         let mut bytes = state.unread.append(bytes);
         loop {
             if state.exchange.as_ref().is_none_or(|it| it.response == ResponseProgress::Upgraded) {

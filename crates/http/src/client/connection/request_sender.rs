@@ -7,7 +7,7 @@ use waterwheel_channel::{Ctx, FileRegion};
 use waterwheel_executor::Error;
 
 use crate::body::source::{BodyChunk, BodySource};
-use crate::protocol::encoder::{CHUNK_END, put_body_end, put_chunk_start};
+use crate::protocol::encoder::{CHUNK_END, encode_body_end, encode_chunk_start};
 
 /// The bytes that are written at once: the channel is asked for room in between.
 const PIECE: usize = 64 * 1024;
@@ -15,9 +15,17 @@ const PIECE: usize = 64 * 1024;
 /// Chunks up to this size are copied, so that a chunk is one write instead of three.
 const COPIED_CHUNK: usize = 1024;
 
+/// The most steps of one turn, empty chunks included: a source that never waits does not keep the loop.
+const STEPS_PER_TURN: u32 = 64;
+
+/// The most bytes of one turn, after which others come first: a peer may read as fast as the body is written.
+const BYTES_PER_TURN: u64 = 256 * 1024;
+
 /// Writes the body of a request, as far as the channel has room.
 pub(super) struct RequestSender {
     body: SentBody,
+    /// The bytes that have been written, those of files that the kernel sends excepted.
+    written: u64,
     /// True while the server is asked whether it wants the body (Expect: 100-continue).
     pub(super) awaits_continue: bool,
     /// True if the last step has ended because the channel had no room.
@@ -71,16 +79,20 @@ enum LengthMismatch {
 
 impl RequestSender {
     pub(super) fn new(body: SentBody, awaits_continue: bool) -> Self {
-        Self { body, awaits_continue, is_blocked: false }
+        Self { body, written: 0, awaits_continue, is_blocked: false }
     }
 
-    /// Writes while the channel has room. The caller flushes.
+    /// Writes while the channel has room, for one turn; then the waker is called. The caller flushes.
     pub(super) fn advance(&mut self, ctx: &Ctx<'_>, waker: &Waker) -> SendStep {
         self.is_blocked = false;
         if self.awaits_continue {
             return SendStep::Waiting;
         }
-        loop {
+        let end = self.written.saturating_add(BYTES_PER_TURN);
+        for _ in 0..STEPS_PER_TURN {
+            if self.written >= end {
+                break;
+            }
             if !ctx.is_writable() {
                 // Above the high-water mark a flush writes at once.
                 ctx.flush();
@@ -92,33 +104,40 @@ impl RequestSender {
             let step = match &mut self.body {
                 SentBody::Bytes(bytes) => {
                     let piece = bytes.split_to(bytes.len().min(PIECE));
+                    self.written += piece.len() as u64;
                     ctx.write_or_close(piece);
                     if bytes.is_empty() { Some(SendStep::Done) } else { None }
                 }
                 SentBody::File { region, is_copied } => match write_file(ctx, region, *is_copied) {
-                    Ok(()) if region.is_empty() => Some(SendStep::Done),
-                    Ok(()) => None,
+                    Ok(bytes) => {
+                        self.written += bytes;
+                        region.is_empty().then_some(SendStep::Done)
+                    }
                     Err(error) => Some(SendStep::Failed(error)),
                 },
-                SentBody::Source(source) => source.advance(ctx, waker),
+                SentBody::Source(source) => source.advance(ctx, waker, &mut self.written),
             };
             if let Some(step) = step {
                 return step;
             }
         }
+        waker.wake_by_ref();
+        SendStep::Waiting
     }
 }
 
-/// Writes the next piece of a region; all of it if the kernel can send it.
-fn write_file(ctx: &Ctx<'_>, region: &mut FileRegion, is_copied: bool) -> Result<(), Error> {
+/// Writes the next piece of a region, and returns the number of bytes that were read for it; all of it if the kernel can
+/// send it.
+fn write_file(ctx: &Ctx<'_>, region: &mut FileRegion, is_copied: bool) -> Result<u64, Error> {
     if !is_copied {
         ctx.write_or_close(region.split_to(region.len()));
-        return Ok(());
+        return Ok(0);
     }
     let bytes = region.read(PIECE).map_err(Error::new)?;
+    let read = bytes.len() as u64;
     region.advance(bytes.len());
     ctx.write_or_close(bytes);
-    Ok(())
+    Ok(read)
 }
 
 impl SentSource {
@@ -128,10 +147,11 @@ impl SentSource {
         Self { source, framing, is_copied, file: None }
     }
 
-    /// Writes the rest of a file, or polls the source and writes what it has. `None` if there may be more.
-    fn advance(&mut self, ctx: &Ctx<'_>, waker: &Waker) -> Option<SendStep> {
+    /// Writes the rest of a file, or polls the source and writes what it has; adds the bytes to `written`. `None` if there
+    /// may be more.
+    fn advance(&mut self, ctx: &Ctx<'_>, waker: &Waker, written: &mut u64) -> Option<SendStep> {
         if let Some(mut region) = self.file.take() {
-            return self.write_region(ctx, &mut region);
+            return self.write_region(ctx, &mut region, written);
         }
         let chunk = match self.source.poll_chunk(&mut Context::from_waker(waker)) {
             Poll::Pending => return Some(SendStep::Waiting),
@@ -150,12 +170,13 @@ impl SentSource {
         }
         match chunk {
             BodyChunk::Bytes(bytes) => {
+                *written += bytes.len() as u64;
                 self.write_bytes(ctx, bytes);
                 None
             }
             BodyChunk::File(mut region) => {
                 self.write_chunk_start(ctx, region.len());
-                self.write_region(ctx, &mut region)
+                self.write_region(ctx, &mut region, written)
             }
         }
     }
@@ -164,7 +185,7 @@ impl SentSource {
         let is_chunk = matches!(self.framing, SourceFraming::Chunked);
         if is_chunk && bytes.len() <= COPIED_CHUNK {
             let mut copied = BytesMut::with_capacity(bytes.len() + 16);
-            put_chunk_start(bytes.len() as u64, &mut copied);
+            encode_chunk_start(bytes.len() as u64, &mut copied);
             copied.extend_from_slice(&bytes);
             copied.extend_from_slice(&CHUNK_END);
             return ctx.write_or_close(copied.freeze());
@@ -174,9 +195,15 @@ impl SentSource {
         self.write_chunk_end(ctx);
     }
 
-    fn write_region(&mut self, ctx: &Ctx<'_>, region: &mut FileRegion) -> Option<SendStep> {
-        if let Err(error) = write_file(ctx, region, self.is_copied) {
-            return Some(SendStep::Failed(error));
+    fn write_region(
+        &mut self,
+        ctx: &Ctx<'_>,
+        region: &mut FileRegion,
+        written: &mut u64,
+    ) -> Option<SendStep> {
+        match write_file(ctx, region, self.is_copied) {
+            Ok(bytes) => *written += bytes,
+            Err(error) => return Some(SendStep::Failed(error)),
         }
         match region.is_empty() {
             true => self.write_chunk_end(ctx),
@@ -188,7 +215,7 @@ impl SentSource {
     fn write_chunk_start(&self, ctx: &Ctx<'_>, len: u64) {
         if let SourceFraming::Chunked = self.framing {
             let mut start = BytesMut::new();
-            put_chunk_start(len, &mut start);
+            encode_chunk_start(len, &mut start);
             ctx.write_or_close(start.freeze());
         }
     }
@@ -207,7 +234,7 @@ impl SentSource {
             }
             SourceFraming::Chunked => {
                 let mut end = BytesMut::new();
-                put_body_end(self.source.take_trailers().as_ref(), &mut end);
+                encode_body_end(self.source.take_trailers().as_ref(), &mut end);
                 ctx.write_or_close(end.freeze());
                 SendStep::Done
             }

@@ -145,7 +145,11 @@ impl ConnectionLink {
         let is_sending = exchange.sender.as_ref().is_some_and(|sender| sender.is_blocked)
             || ctx.channel().pending_bytes() > 0;
         let is_receiving = exchange.response == ResponseProgress::Body
-            && exchange.pipe.as_ref().is_some_and(|pipe| pipe.waits_for_peer());
+            && exchange.pipe.as_ref().is_some_and(|pipe| {
+                // A body that nobody reads stops the socket: the server is not waited for.
+                let was_paused = pipe.take_paused();
+                pipe.waits_for_peer() && !was_paused
+            });
         drop(state);
         match self.ticker.tick(ctx, is_sending || is_receiving) {
             Some(limit) => {

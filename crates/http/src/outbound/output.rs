@@ -4,7 +4,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::{Ctx, Msg};
 
 /// Collects small parts, heads and chunks, so that the answers of one call are one write.
-pub(super) struct Output<'a> {
+pub(crate) struct Output<'a> {
     ctx: &'a Ctx<'a>,
     buffer: BytesMut,
     /// The bytes of all parts so far.
@@ -20,25 +20,25 @@ const BLOCK_SIZE: usize = 4 * 1024;
 impl<'a> Output<'a> {
     /// Returns an output over a buffer, which is empty and may have room.
     #[inline]
-    pub(super) fn new(ctx: &'a Ctx<'a>, mut buffer: BytesMut) -> Self {
+    pub(crate) fn new(ctx: &'a Ctx<'a>, mut buffer: BytesMut) -> Self {
         if buffer.capacity() < BLOCK_SIZE / 4 {
             buffer.reserve(BLOCK_SIZE);
         }
         Self { ctx, buffer, written: 0 }
     }
 
-    pub(super) fn ctx(&self) -> &'a Ctx<'a> {
+    pub(crate) fn ctx(&self) -> &'a Ctx<'a> {
         self.ctx
     }
 
     /// Returns the buffer for small parts.
     #[inline]
-    pub(super) fn small_parts(&mut self) -> &mut BytesMut {
+    pub(crate) fn small_parts(&mut self) -> &mut BytesMut {
         &mut self.buffer
     }
 
     /// Writes bytes: copied if they are few, otherwise as a part of their own.
-    pub(super) fn write_bytes(&mut self, bytes: Bytes) {
+    pub(crate) fn write_bytes(&mut self, bytes: Bytes) {
         if bytes.len() <= MAX_COPIED {
             self.buffer.put_slice(&bytes);
         } else {
@@ -47,7 +47,7 @@ impl<'a> Output<'a> {
     }
 
     /// Writes a part of its own, after the small parts before it.
-    pub(super) fn write_part(&mut self, len: u64, part: impl Into<Msg>) {
+    pub(crate) fn write_part(&mut self, len: u64, part: impl Into<Msg>) {
         self.pass_on();
         self.written += len;
         let part = part.into();
@@ -67,7 +67,7 @@ impl<'a> Output<'a> {
 
     /// Passes the small parts on to the channel, as one part.
     #[inline]
-    pub(super) fn pass_on(&mut self) {
+    pub(crate) fn pass_on(&mut self) {
         if !self.buffer.is_empty() {
             self.written += self.buffer.len() as u64;
             let part = self.buffer.split().freeze();
@@ -77,7 +77,7 @@ impl<'a> Output<'a> {
 
     /// Passes the rest on. Returns the buffer, and how many bytes were written.
     #[inline]
-    pub(super) fn finish(mut self) -> (BytesMut, u64) {
+    pub(crate) fn finish(mut self) -> (BytesMut, u64) {
         self.pass_on();
         (self.buffer, self.written)
     }

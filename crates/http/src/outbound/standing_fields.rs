@@ -14,7 +14,7 @@ const DATE_FIELD_LEN: usize = 37;
 
 /// The encoded fields. Nothing wakes for the date: it is made anew when it is asked for and its second is over, so an
 /// idle loop sleeps.
-pub(super) struct StandingFields {
+pub(crate) struct StandingFields {
     text: String,
     /// The field `server`, or nothing.
     server: String,
@@ -23,7 +23,7 @@ pub(super) struct StandingFields {
 }
 
 impl StandingFields {
-    pub(super) fn new(server_name: Option<&HeaderValue>) -> Self {
+    pub(crate) fn new(server_name: Option<&HeaderValue>) -> Self {
         let server = server_name.and_then(|name| name.to_str().ok());
         let server = server.map_or_else(String::new, |name| format!("server: {name}\r\n"));
         Self { text: String::new(), server, ends: Nanos(0) }
@@ -31,7 +31,7 @@ impl StandingFields {
 
     /// Returns the fields as of this time of the loop.
     #[inline]
-    pub(super) fn at(&mut self, now: Nanos) -> ServerFields<'_> {
+    pub(crate) fn at(&mut self, now: Nanos) -> ServerFields<'_> {
         if now >= self.ends {
             self.refresh(now);
         }
