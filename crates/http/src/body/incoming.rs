@@ -158,8 +158,12 @@ impl BodySource for Incoming {
         Poll::Ready(next.map(|chunk| chunk.map(BodyChunk::Bytes).map_err(Error::new)))
     }
 
+    /// Returns the length, unless trailers follow: only a body in chunks can have them.
     fn exact_len(&self) -> Option<u64> {
-        Incoming::exact_len(self)
+        match &self.source {
+            IncomingSource::Pipe(pipe) if pipe.has_trailers() => None,
+            _ => Incoming::exact_len(self),
+        }
     }
 
     fn take_trailers(&mut self) -> Option<HeaderMap> {
@@ -185,5 +189,23 @@ impl Drop for Incoming {
 impl fmt::Debug for Incoming {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Incoming").field("exact_len", &self.exact_len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::outgoing::Body;
+
+    #[test]
+    fn h04_a_body_that_ended_with_trailers_is_passed_on_in_chunks() {
+        for has_trailers in [false, true] {
+            let pipe = Rc::new(BodyPipe::new(None, false));
+            pipe.finish(has_trailers.then(|| Box::new(HeaderMap::new())));
+            let body = Incoming::new(Some(pipe), None);
+            assert_eq!(body.exact_len(), Some(0));
+            let expected = if has_trailers { None } else { Some(0) };
+            assert_eq!(Body::from(body).exact_len(), expected, "trailers: {has_trailers}");
+        }
     }
 }

@@ -165,7 +165,7 @@ impl From<String> for Body {
 
 impl From<Incoming> for Body {
     fn from(body: Incoming) -> Self {
-        match body.exact_len() {
+        match BodySource::exact_len(&body) {
             Some(0) => Self::empty(),
             _ => Self::from_source(body),
         }

@@ -260,6 +260,11 @@ impl BodyPipe {
         self.missing.get().map(|missing| missing + waiting)
     }
 
+    /// True if the body has ended with trailers, which the reader has not taken.
+    pub(crate) fn has_trailers(&self) -> bool {
+        self.state.borrow().trailers.is_some()
+    }
+
     /// Takes the trailers, after the end.
     pub(crate) fn take_trailers(&self) -> Option<Box<HeaderMap>> {
         self.state.borrow_mut().trailers.take()

@@ -70,7 +70,7 @@ fn h11_https_of_nginx_through_a_tunnel() {
         );
         let is_expected = |page: &String| match is_known {
             true => *page == pages[0] && page.ends_with(" https"),
-            false => page.contains("refused a tunnel") && page.ends_with("status 407"),
+            false => page.contains(" refused a tunnel to ") && page.contains(" status 407 "),
         };
         assert!(pages.iter().all(is_expected), "{pages:?}");
     }

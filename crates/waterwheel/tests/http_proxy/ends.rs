@@ -50,6 +50,32 @@ fn h11_an_upstream_that_does_not_answer_is_a_502_or_504_with_a_reason() {
 }
 
 #[test]
+fn h11_requests_beyond_the_connections_and_those_that_may_wait_are_a_503() {
+    let (asked, events) = mpsc::channel();
+    let (go, may_answer) = mpsc::channel();
+    let may_answer = std::sync::Mutex::new(may_answer);
+    let upstream = ScriptedServer::start(move |connection| {
+        while connection.read_head().is_some() {
+            asked.send(()).unwrap();
+            may_answer.lock().unwrap().recv_timeout(WAIT_LIMIT).unwrap();
+            connection.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
+        }
+    });
+    let options = ["--threads", "1", "--connections", "1", "--waiting", "0"];
+    let proxy = start_proxy(upstream.address, &options);
+    let first = connect(proxy.address());
+    (&first).write_all(GET.as_bytes()).unwrap();
+    events.recv_timeout(WAIT_LIMIT).unwrap();
+    let refused = exchange(proxy.address(), GET);
+    assert!(refused.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{refused}");
+    go.send(()).unwrap();
+    let answer = read_all(&first);
+    assert!(answer.ends_with("\r\n\r\ndone"), "{answer}");
+    go.send(()).unwrap();
+    assert!(exchange(proxy.address(), GET).ends_with("\r\n\r\ndone"));
+}
+
+#[test]
 fn h11_a_response_that_breaks_off_is_broken_off() {
     for head in ["Content-Length: 1000", "Transfer-Encoding: chunked"] {
         let upstream = ScriptedServer::start(move |connection| {

@@ -9,7 +9,8 @@
 //! | option | meaning |
 //! |---|---|
 //! | `--host NAME` | the Host of requests to the upstream; otherwise it is that of the client's request |
-//! | `--connections N` | connections to the upstream, for each loop: 256 unless set; more requests wait |
+//! | `--connections N` | connections to the upstream, for each loop: 256 unless set |
+//! | `--waiting N` | requests of a loop that may wait for one of them: 1000 unless set; more are answered with 503 |
 //! | `--timeout SECONDS` | how long the upstream may take for a connection, for the head of a response, and without a byte of a body: 60 unless set |
 //! | `--threads N` | event loops: two for each core unless set |
 //! | `--ca FILE` | trust the certificates of this PEM file, for an upstream with https; otherwise the system's |
@@ -68,12 +69,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         group = group.threads(threads);
     }
     let group = group.build()?;
-    let connections = settings.connections;
+    let ProxySettings { connections, waiting, .. } = settings;
     let mut client = Client::builder(Bootstrap::new(&group, Tcp))
         .connect_timeout(settings.timeout)
         .head_timeout(settings.timeout)
         .body_timeout(settings.timeout)
-        .pool(move |pool| pool.max_open(connections).max_waiting(MAX_CLIENTS));
+        .pool(move |pool| pool.max_open(connections).max_waiting(waiting));
     if settings.scheme == Scheme::HTTPS {
         let trusted = match &settings.ca {
             Some(file) => ClientTls::builder().trust_file(file),
@@ -103,6 +104,7 @@ struct ProxySettings {
     authority: Authority,
     host: Option<HeaderValue>,
     connections: usize,
+    waiting: usize,
     timeout: Duration,
     threads: Option<usize>,
     ca: Option<String>,
@@ -113,13 +115,14 @@ impl ProxySettings {
     fn from_args() -> Result<Self, Box<dyn Error>> {
         let mut names = Vec::new();
         let (mut host, mut threads, mut ca) = (None, None, None);
-        let (mut connections, mut timeout) = (256, Duration::from_secs(60));
+        let (mut connections, mut waiting, mut timeout) = (256, 1000, Duration::from_secs(60));
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
             let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
             match arg.as_str() {
                 "--host" => host = Some(HeaderValue::from_str(&value()?)?),
                 "--connections" => connections = value()?.parse()?,
+                "--waiting" => waiting = value()?.parse()?,
                 "--timeout" => timeout = Duration::from_secs(value()?.parse()?),
                 "--threads" => threads = Some(value()?.parse()?),
                 "--ca" => ca = Some(value()?),
@@ -131,7 +134,7 @@ impl ProxySettings {
         };
         let port = port.parse().map_err(|_| format!("{port} is not a port number"))?;
         let (scheme, authority) = parse_upstream(upstream)?;
-        Ok(Self { port, scheme, authority, host, connections, timeout, threads, ca })
+        Ok(Self { port, scheme, authority, host, connections, waiting, timeout, threads, ca })
     }
 }
 

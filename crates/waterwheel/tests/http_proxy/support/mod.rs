@@ -3,7 +3,8 @@
 pub(crate) mod nginx;
 pub(crate) mod scripted_server;
 
-use std::io::Read;
+use std::fmt;
+use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -42,9 +43,8 @@ pub(crate) fn curl_text(args: &[&str]) -> Option<String> {
 /// Starts the reverse proxy in front of a server.
 pub(crate) fn start_proxy(upstream: SocketAddr, options: &[&str]) -> Program {
     let url = format!("http://{upstream}");
-    let mut args: Vec<&dyn std::fmt::Display> = Vec::new();
-    args.extend(options.iter().map(|option| option as &dyn std::fmt::Display));
-    args.extend([&"--threads" as &dyn std::fmt::Display, &2, &0, &url]);
+    let mut args: Vec<&dyn fmt::Display> = vec![&"--threads", &2, &0, &url];
+    args.extend(options.iter().map(|option| option as &dyn fmt::Display));
     Program::start("reverse_proxy", &args)
 }
 
@@ -79,7 +79,6 @@ pub(crate) fn read_all(mut stream: &TcpStream) -> String {
 
 /// Sends a request, and returns everything that comes back until the connection ends.
 pub(crate) fn exchange(server: SocketAddr, request: &str) -> String {
-    use std::io::Write;
     let stream = connect(server);
     (&stream).write_all(request.as_bytes()).unwrap();
     read_all(&stream)
