@@ -1,4 +1,4 @@
-//! What ends early, or does not begin: upstreams and clients that fail, limits of time, drains.
+//! Exchanges that end early, or do not begin: upstreams and clients that fail, limits of time, drains.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener};
