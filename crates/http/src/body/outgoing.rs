@@ -69,8 +69,19 @@ impl Body {
     }
 
     /// Sets the Content-Type of the message, unless its headers have one. Costs less than a header.
+    ///
+    /// # Panics
+    /// The text is not a value of a field, as with `HeaderValue::from_static`: it has more than visible ASCII characters,
+    /// spaces and tabs, so that it could split a message.
     #[must_use]
-    pub fn with_content_type(mut self, content_type: &'static str) -> Self {
+    #[track_caller]
+    pub fn with_content_type(self, content_type: &'static str) -> Self {
+        let is_value = |byte| matches!(byte, b'\t' | b' '..=b'~');
+        assert!(content_type.bytes().all(is_value), "{content_type:?} is not a Content-Type");
+        self.with_checked_type(content_type)
+    }
+
+    fn with_checked_type(mut self, content_type: &'static str) -> Self {
         self.content_type = Some(content_type);
         self
     }
@@ -142,13 +153,13 @@ impl From<Vec<u8>> for Body {
 
 impl From<&'static str> for Body {
     fn from(text: &'static str) -> Self {
-        Self::from(Bytes::from_static(text.as_bytes())).with_content_type(PLAIN_TEXT)
+        Self::from(Bytes::from_static(text.as_bytes())).with_checked_type(PLAIN_TEXT)
     }
 }
 
 impl From<String> for Body {
     fn from(text: String) -> Self {
-        Self::from(Bytes::from(text)).with_content_type(PLAIN_TEXT)
+        Self::from(Bytes::from(text)).with_checked_type(PLAIN_TEXT)
     }
 }
 

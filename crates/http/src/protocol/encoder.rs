@@ -109,7 +109,8 @@ pub(crate) fn encode_response(
 }
 
 /// Appends the head of a request. `target` is the request target in the form that the connection needs: for a server the
-/// path with the query, for a proxy the whole URI.
+/// path with the query, for a proxy the whole URI. Bytes that no target has, such as spaces and line ends, are
+/// percent-encoded: a target cannot split a request.
 ///
 /// ```
 /// use bytes::BytesMut;
@@ -132,10 +133,23 @@ pub fn encode_request_head(
 ) {
     dst.put_slice(method.as_str().as_bytes());
     dst.put_u8(b' ');
-    dst.put_slice(target.as_bytes());
+    put_target(target, dst);
     dst.put_slice(b" HTTP/1.1\r\n");
     put_fields(headers, false, dst);
     put_framing(framing, connection, dst);
+}
+
+fn put_target(target: &str, dst: &mut BytesMut) {
+    if target.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return dst.put_slice(target.as_bytes());
+    }
+    for byte in target.bytes() {
+        match byte {
+            b'!'..=b'~' => dst.put_u8(byte),
+            // Writing to memory does not fail.
+            _ => _ = write!(dst.writer(), "%{byte:02X}"),
+        }
+    }
 }
 
 /// Returns the target of a request to a server: the path with the query.
@@ -339,6 +353,28 @@ mod tests {
             encode(&[("date", "mine"), ("content-type", "a/b")]),
             format!("HTTP/1.1 200 OK\r\ndate: mine\r\ncontent-type: a/b\r\nserver: S\r\n{tail}")
         );
+    }
+
+    #[test]
+    fn h03_a_target_cannot_split_a_request() {
+        for (target, line) in [
+            ("/a?b", "GET /a?b HTTP/1.1"),
+            ("/a b", "GET /a%20b HTTP/1.1"),
+            ("/ HTTP/1.1\r\nx: y", "GET /%20HTTP/1.1%0D%0Ax:%20y HTTP/1.1"),
+            ("/\u{e9}\0\u{7f}", "GET /%C3%A9%00%7F HTTP/1.1"),
+        ] {
+            let mut dst = BytesMut::new();
+            let (framing, connection) = (BodyFraming::None, ConnectionField::Absent);
+            encode_request_head(
+                &Method::GET,
+                target,
+                &HeaderMap::new(),
+                framing,
+                connection,
+                &mut dst,
+            );
+            assert_eq!(dst, format!("{line}\r\n\r\n"));
+        }
     }
 
     #[test]

@@ -204,7 +204,9 @@ impl RequestDecoder {
                 if !matches!(line.get(find_token_end(line, 0)), None | Some(b' ')) {
                     return Err(Malformation::Method.into());
                 }
-                return if buf.len() > limit { Err(too_long) } else { Ok(false) };
+                // A CR may begin an empty line, which belongs to no request.
+                let is_too_long = buf.len() > limit && buf[..] != *b"\r";
+                return if is_too_long { Err(too_long) } else { Ok(false) };
             }
         };
         if end + 2 > limit {

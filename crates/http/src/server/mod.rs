@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `http_server.rs`, `options.rs` | what a user builds, and its options |
 //! | `handler.rs` | the handler of the pipeline: events in, calls of the connection out |
-//! | `connection.rs`, `connection_state.rs` | one connection: reads requests, begins calls, writes answers whose turn it is, ends |
+//! | `connection/`, `connection_state.rs` | one connection: reads requests, begins calls, writes answers whose turn it is, ends |
 //! | `exchange.rs`, `service_call.rs` | one request on its way to its answer; the future of the service |
 //! | `answer.rs`, `body_writer.rs` | a response as bytes; a streamed body |
 //! | `deadlines.rs` | time limits: one timer for each connection |

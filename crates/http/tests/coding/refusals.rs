@@ -247,3 +247,25 @@ fn h09_a_stream_without_end_is_refused_at_the_limit() {
         assert!(decoder.encoded() < 200_000, "{coding}: {} bytes", decoder.encoded());
     }
 }
+
+#[test]
+fn r04_input_that_brings_no_output_ends_a_step() {
+    // Fixed blocks without content take 10 bits each, and the time of building their tables.
+    let mut stream = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255];
+    let empty_blocks = [0x02, 0x08, 0x20, 0x80, 0x00];
+    stream.extend(empty_blocks.iter().cycle().take(20_000));
+    let mut decoder = ContentDecoder::new(&[ContentCoding::Gzip], limits()).unwrap();
+    let (mut rest, mut out) = (&stream[..], BytesMut::new());
+    let mut steps = 0;
+    loop {
+        let before = decoder.encoded();
+        let status = decoder.decode(&mut rest, &mut out).unwrap();
+        let taken = decoder.encoded() - before;
+        assert!(taken <= 2048, "{taken} bytes without output in a step");
+        steps += 1;
+        if status == DecodeStatus::NeedsInput {
+            break;
+        }
+    }
+    assert!(rest.is_empty() && out.is_empty() && steps > 10);
+}

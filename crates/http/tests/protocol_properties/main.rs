@@ -34,6 +34,8 @@ fn h02_empty_lines_before_a_request_count_for_no_limit() {
         let events = decode_requests(limits, &pieces);
         assert!(matches!(events[..], [Seen::Head(_)]), "in steps of {step}: {events:?}");
     }
+    let events = decode_requests(limits.max_head_bytes(0), &[b"\r", b"\n"]);
+    assert!(events.is_empty(), "{events:?}");
 }
 
 proptest! {

@@ -423,3 +423,9 @@ fn h04_many_streamed_answers_that_wait_for_one_are_written_in_one_call() {
     bench.channel.run();
     assert!(bench.received().matches("chunked").count() >= REQUESTS);
 }
+
+#[test]
+#[should_panic(expected = "is not a Content-Type")]
+fn h03_a_content_type_cannot_split_a_response() {
+    drop(Body::from("text").with_content_type("text/html\r\nset-cookie: a=b"));
+}

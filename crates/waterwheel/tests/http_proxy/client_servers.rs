@@ -22,7 +22,7 @@ const SERVER: &str = "
     location /again { return 307 /put/again; }
     location /round { return 302 /round; }";
 
-fn field<'a>(response: &'a Response<Incoming>, name: header::HeaderName) -> &'a str {
+fn field(response: &Response<Incoming>, name: header::HeaderName) -> &str {
     response.headers().get(name).map_or("", |value| value.to_str().unwrap())
 }
 

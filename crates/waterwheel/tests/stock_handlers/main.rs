@@ -1,9 +1,13 @@
-//! The stock handlers and guards over real sockets: flow control, accept guards, traffic shaping, timeouts.
+//! The stock handlers and guards over real sockets: flow control, accept guards, traffic shaping, timeouts; protocol detection
+//! with other programs.
 
 mod flow;
 mod guards;
 mod shaping;
+mod sniff;
 mod timeouts;
 
+#[path = "../support/haproxy.rs"]
+mod haproxy;
 #[path = "../support/program.rs"]
 mod program;

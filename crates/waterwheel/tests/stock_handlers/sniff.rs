@@ -14,13 +14,8 @@ use waterwheel::channel::{
 use waterwheel::handlers::{ProtocolDetector, StockProbe};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/haproxy.rs"]
-mod haproxy;
-#[path = "support/program.rs"]
-mod program;
-
-use haproxy::HaProxy;
-use program::{Program, WAIT_LIMIT, connect};
+use crate::haproxy::HaProxy;
+use crate::program::{Program, WAIT_LIMIT, connect};
 
 /// Runs a program with this standard input, and returns its output.
 fn run(program: &str, args: &[&str], input: &str) -> String {
