@@ -12,6 +12,14 @@ pub enum HttpCodecError {
         /// The status of the answer.
         status: StatusCode,
     },
+    /// An answer that would change the protocol, without a whole request that asks for that.
+    #[error(
+        "status {status} would change the protocol: the request does not ask for that, or its body has not come"
+    )]
+    UnexpectedUpgrade {
+        /// The status of the answer.
+        status: StatusCode,
+    },
     /// A part of a body, or its end, without a head before it.
     #[error("a part of a body was written, and no head before it")]
     NoHead,

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::Draining;
+use http::StatusCode;
+use waterwheel_channel::{Ctx, Draining, Handler, HandlerResult, Msg};
 use waterwheel_executor::Nanos;
-use waterwheel_http::{FullResponse, HttpServerCodec};
+use waterwheel_http::{BodyEnd, BodyFraming, FullResponse, HttpServerCodec, ResponseHead};
 
 use crate::test_bench::TestBench;
 
@@ -89,6 +90,43 @@ fn h04_requests_that_waited_for_room_are_answered_after_the_end_of_the_input() {
     }
     assert_eq!(bench.sent(), KEPT.repeat(3));
     assert!(!bench.is_open());
+}
+
+/// Passes bytes on that a handler before the codec has kept, whether reads are paused or not.
+struct LateBytes;
+
+impl Handler for LateBytes {
+    fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
+        match event.take::<String>() {
+            Ok(text) => ctx.fire_read(Bytes::from(text)),
+            Err(other) => ctx.fire_user_event(other),
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn h04_a_head_that_was_completed_while_the_client_did_not_read_is_no_cut_one() {
+    let mut bench = TestBench::new(|edit| {
+        edit.add_last("late", LateBytes)?;
+        HttpServerCodec::default().add_last(edit, "http")?;
+        Ok(())
+    });
+    let (begin, end) = GET.split_at(20);
+    assert_eq!(bench.send(format!("{GET}{begin}")).len(), 2);
+    bench.channel.finish_inbound();
+    bench.channel.set_room(0);
+    let body = Bytes::from(vec![b'x'; 1 << 20]);
+    drop(bench.write(ResponseHead::new(StatusCode::OK, BodyFraming::Length(1 << 20))));
+    drop(bench.write(body));
+    bench.channel.fire_user_event(end.to_owned());
+    drop(bench.write(BodyEnd::default()));
+    assert!(bench.messages().is_empty() && bench.events().is_empty(), "there is no room");
+    bench.channel.clear_faults();
+    bench.channel.run();
+    assert_eq!(bench.messages(), ["GET /a None", "end"]);
+    drop(bench.write(empty()));
+    assert!(bench.sent().ends_with(KEPT) && !bench.is_open());
 }
 
 #[test]

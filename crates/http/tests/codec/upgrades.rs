@@ -95,6 +95,23 @@ fn h04_a_refused_upgrade_leaves_http_as_it_is() {
 }
 
 #[test]
+fn h04_a_protocol_changes_after_a_whole_request_that_asks_for_it() {
+    let ok = || FullResponse::from(http::Response::new(Bytes::new()));
+    let mut bench = TestBench::server();
+    let get = "GET /a HTTP/1.1\r\nHost: a\r\n\r\n";
+    let _ = bench.send(get);
+    let refused = bench.write_refused(switched());
+    assert!(refused.contains("would change the protocol"), "{refused}");
+    drop(bench.write(ok()));
+    let upgrade = UPGRADE.replace("Host: a", "Host: a\r\nContent-Length: 5");
+    let _ = bench.send(format!("{upgrade}hel"));
+    assert!(bench.write_refused(switched()).contains("its body has not come"));
+    assert_eq!(bench.send("lo").len(), 2);
+    drop(bench.write(switched()));
+    assert_eq!(bench.sent(), format!("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n{SWITCHED}"));
+}
+
+#[test]
 fn h04_connect_opens_a_tunnel_or_ends_the_connection() {
     let connect = "CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n\x16\x03\x01";
     let mut bench = TestBench::server();

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, header};
+use http::{HeaderMap, Method, Version, header};
 use waterwheel_channel::{
     Completion, Ctx, Events, FileRegion, Handler, HandlerResult, Msg, Signature, TypeTag,
 };
@@ -162,7 +162,10 @@ fn connection_field(head: &RequestHead) -> ConnectionField {
     let has_option = |option| has_element(head.headers(), &header::CONNECTION, option);
     if !head.keeps_alive() || has_option("close") {
         ConnectionField::Close
-    } else if head.headers().contains_key(header::UPGRADE) && has_option("upgrade") {
+    } else if head.version() == Version::HTTP_11
+        && head.headers().contains_key(header::UPGRADE)
+        && has_option("upgrade")
+    {
         ConnectionField::Upgrade
     } else {
         ConnectionField::Absent

@@ -53,7 +53,8 @@ impl ServerConnection {
 
     /// Returns the request that this head answers.
     fn check_turn(&self, ctx: &Ctx<'_>, head: &ResponseHead) -> Result<AskedRequest, Error> {
-        match self.front() {
+        let front = self.requests.borrow().front();
+        match front {
             _ if self.flags().phase != CodecPhase::Open => {
                 HttpCodecError::ConnectionEnding.refuse()
             }
@@ -73,8 +74,12 @@ impl ServerConnection {
         rest: impl FnOnce(&mut FramedBody, &mut Output<'_>) -> Result<(), HttpCodecError>,
     ) -> Result<AnswerInProgress, Error> {
         let facts = self.check_turn(ctx, head)?;
-        let must_close = self.ends_after_answer() || self.must_close_after(&facts);
+        let must_close =
+            self.ends_after_answer() || self.requests.borrow().must_close_after(&facts);
         let plan = PlannedAnswer::of(head, &facts, must_close);
+        if plan.is_upgrade && !self.requests.borrow().may_upgrade(&facts) {
+            return HttpCodecError::UnexpectedUpgrade { status: head.status }.refuse();
+        }
         let mut body = FramedBody::new(plan.framing, plan.sends_body);
         let result = write_parts(ctx, |out| {
             put_head(head, &plan, None, out);
@@ -148,7 +153,7 @@ impl ServerConnection {
 
     /// Answers the request whose turn it is, if it is refused, and ends the connection.
     pub(super) fn answer_refused(&self, ctx: &Ctx<'_>) {
-        let Some(facts) = self.front() else { return };
+        let Some(facts) = self.requests.borrow().front() else { return };
         let Some(error) = facts.refused else { return };
         if self.answer.get().is_some() {
             return self.give_up(ctx, Error::new(error));
@@ -167,7 +172,7 @@ impl ServerConnection {
 
     /// Writes `100 Continue` if it is time.
     pub(super) fn tell_to_go_on(&self, ctx: &Ctx<'_>) {
-        if self.answer.get().is_none() && self.take_go_on() {
+        if self.answer.get().is_none() && self.requests.borrow_mut().take_go_on() {
             write_parts(ctx, |out| put_continue(out.small_parts()));
             ctx.flush();
         }

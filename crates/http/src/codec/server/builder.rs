@@ -61,7 +61,7 @@ use crate::server::options::{
 /// 6. *Drain.* An idle connection is closed; the last answer in the air says `Connection: close`.
 /// 7. *End of the input.* With `allow_half_closure`, everything is answered, and then the channel is closed.
 /// 8. *Upgrade.* After an Upgrade or CONNECT request nothing more is decoded until it is answered. When it is answered
-///    with 101, or CONNECT with 2xx, the handler adds the handlers of the next protocol and then removes the codec
+///    with 101, or CONNECT with 2xx, which needs the whole request, the handler adds the handlers of the next protocol and then removes the codec
 ///    (`edit.remove_codec(name)`), in one edit: the bytes behind the request are passed on to them.
 #[derive(Clone, Debug)]
 pub struct HttpServerCodec {

@@ -1,57 +1,68 @@
-//! The state that both slots of a server's codec share: the requests in the air, and how the connection ends.
+//! The state that both slots of a server's codec share, and its way from bytes to requests.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
 use waterwheel_channel::{Ctx, Cumulation, Hold, LocalCtx, ReadPause};
-use waterwheel_executor::{Error, Nanos};
+use waterwheel_executor::Nanos;
 
-use super::answer_plan::AskedRequest;
 use super::answers::AnswerInProgress;
 use super::builder::ServerCodecOptions;
 use super::connection_flags::{CodecPhase, ConnectionFlags};
-use crate::codec::messages::{BodyEnd, RequestRefused};
-use crate::protocol::error::{Malformation, MessageError};
-use crate::protocol::framing::BodyFraming;
+use super::request_queue::RequestQueue;
+use crate::codec::messages::BodyEnd;
 use crate::protocol::request_decoder::{RequestDecoder, RequestEvent};
 use crate::protocol::request_head::RequestHead;
-use crate::server::options::MAX_SKIPPED;
 
 /// The state of a connection. Nothing of it is borrowed while a handler is called.
 pub(super) struct ServerConnection {
     pub(super) options: ServerCodecOptions,
     /// Absent while requests are decoded, and once the connection is over.
-    decoding: Cell<Option<Box<Decoding>>>,
-    /// Requests without a complete answer, in order.
-    requests: RefCell<VecDeque<AskedRequest>>,
+    pub(super) decoding: Cell<Option<Box<Decoding>>>,
+    pub(super) requests: RefCell<RequestQueue>,
     /// The answer whose head is written.
     pub(super) answer: Cell<Option<AnswerInProgress>>,
     flags: Cell<ConnectionFlags>,
     /// The time of the last look at a connection that is ending.
-    lingers_since: Cell<Nanos>,
+    pub(super) lingers_since: Cell<Nanos>,
     /// The context of the decoder's slot.
     decoder_slot: RefCell<Option<LocalCtx>>,
-    pause: Cell<Option<ReadPause>>,
+    pub(super) pause: Cell<Option<ReadPause>>,
     /// Makes a drain of the loop wait.
-    hold: Cell<Option<Hold>>,
+    pub(super) hold: Cell<Option<Hold>>,
 }
 
 /// The decoder, with the bytes that it has not decoded.
-struct Decoding {
+pub(super) struct Decoding {
     decoder: RequestDecoder,
     unread: Cumulation,
-    has_unread: bool,
+    /// True if bytes are kept that the decoder has not looked at, because no request may begin.
+    has_undecoded: bool,
 }
 
-/// The tag of the timer that ends the wait for the client's end.
-const LINGER_TIMER: u32 = 0;
+/// How far the decoder is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecodingProgress {
+    pub(super) is_in_body: bool,
+    /// True if nothing of a request has come since the last one.
+    pub(super) is_between: bool,
+    /// True if the last request line is one of HEAD.
+    pub(super) is_head_method: bool,
+    /// True if bytes are kept that the decoder has not looked at.
+    pub(super) has_undecoded: bool,
+}
+
+impl Decoding {
+    pub(super) fn take_unread(&mut self) -> Bytes {
+        self.unread.take()
+    }
+}
 
 impl ServerConnection {
     pub(super) fn new(options: ServerCodecOptions) -> Self {
         let decoder = RequestDecoder::new(options.limits);
-        let decoding = Decoding { decoder, unread: Cumulation::default(), has_unread: false };
+        let decoding = Decoding { decoder, unread: Cumulation::default(), has_undecoded: false };
         Self {
             options,
             decoding: Cell::new(Some(Box::new(decoding))),
@@ -69,7 +80,7 @@ impl ServerConnection {
         self.flags.get()
     }
 
-    fn update(&self, change: impl FnOnce(&mut ConnectionFlags)) {
+    pub(super) fn update(&self, change: impl FnOnce(&mut ConnectionFlags)) {
         let mut flags = self.flags.get();
         change(&mut flags);
         self.flags.set(flags);
@@ -79,11 +90,26 @@ impl ServerConnection {
         *self.decoder_slot.borrow_mut() = Some(ctx.to_local());
     }
 
+    /// Returns how far the decoder is; `None` while it is on the stack, and once the connection is over.
+    pub(super) fn progress(&self) -> Option<DecodingProgress> {
+        let decoding = self.decoding.take()?;
+        let decoder = &decoding.decoder;
+        let progress = DecodingProgress {
+            is_in_body: decoder.is_in_body(),
+            is_between: decoder.is_idle(),
+            is_head_method: decoder.is_head_method(),
+            has_undecoded: decoding.has_undecoded,
+        };
+        self.decoding.set(Some(decoding));
+        Some(progress)
+    }
+
     /// True if the next request may be decoded.
     fn may_begin(&self, ctx: &Ctx<'_>) -> bool {
-        let flags = self.flags();
-        !(flags.is_last || flags.is_draining || flags.upgrading.is_some())
-            && self.requests.borrow().len() < self.options.max_pipelined
+        let requests = self.requests.borrow();
+        requests.may_begin()
+            && requests.len() < self.options.max_pipelined
+            && !self.flags().is_draining
             && ctx.is_writable()
     }
 
@@ -98,19 +124,20 @@ impl ServerConnection {
     /// Decodes new bytes behind those that were kept, and passes the parts on. Returns true if there were any.
     pub(super) fn decode(self: &Rc<Self>, ctx: &Ctx<'_>, bytes: Bytes) -> bool {
         let Some(mut decoding) = self.decoding.take() else { return false };
-        let mut buf = decoding.unread.append(bytes);
-        let (mut has_passed, mut error) = (false, None);
-        while self.may_decode(ctx, &decoding.decoder) {
+        let mut buf = match bytes.is_empty() {
+            // Without a copy, which bytes that wait for room would have for every answer.
+            true => decoding.unread.take(),
+            false => decoding.unread.append(bytes),
+        };
+        let (mut has_passed, mut needs_more, mut error) = (false, false, None);
+        while !needs_more && error.is_none() && self.may_decode(ctx, &decoding.decoder) {
             match decoding.decoder.decode(&mut buf) {
                 Ok(Some(event)) => {
                     has_passed = true;
                     self.pass_on(ctx, &decoding.decoder, event);
                 }
-                Ok(None) => break,
-                Err(refused) => {
-                    error = Some(refused);
-                    break;
-                }
+                Ok(None) => needs_more = true,
+                Err(refused) => error = Some(refused),
             }
         }
         let is_head = decoding.decoder.is_head_method();
@@ -125,7 +152,7 @@ impl ServerConnection {
         if is_dropped {
             buf.clear();
         }
-        decoding.has_unread = !buf.is_empty();
+        decoding.has_undecoded = !needs_more && !buf.is_empty();
         decoding.unread.keep(buf);
         self.decoding.set(Some(decoding));
         match error {
@@ -141,45 +168,16 @@ impl ServerConnection {
             RequestEvent::Head(head) => self.begin_request(ctx, head, decoder.is_in_body()),
             RequestEvent::Data(bytes) => self.continue_body(ctx, bytes),
             RequestEvent::End(trailers) => {
-                self.update(|flags| flags.receiving = None);
+                self.requests.borrow_mut().end_body();
                 ctx.fire_read(BodyEnd { trailers });
             }
         }
     }
 
-    fn continue_body(&self, ctx: &Ctx<'_>, bytes: Bytes) {
-        let len = bytes.len() as u64;
-        let receiving = self.flags().receiving;
-        let is_in_the_air = self.change_last(receiving, |facts| facts.awaits_continue = false);
-        self.update(|flags| {
-            flags.body_left = flags.body_left.map(|left| left.saturating_sub(len));
-            flags.skipped += if is_in_the_air { 0 } else { len };
-        });
-        if self.flags().skipped > MAX_SKIPPED {
-            return self.begin_close(ctx);
-        }
-        ctx.fire_read(bytes);
-    }
-
     fn begin_request(&self, ctx: &Ctx<'_>, head: RequestHead, has_body: bool) {
-        let number = self.flags().next_number;
-        let mut facts = AskedRequest::of(&head, number);
-        facts.may_continue = self.options.continues_by_itself;
-        self.update(|flags| {
-            flags.next_number += 1;
-            flags.is_last = facts.closes;
-            flags.receiving = has_body.then_some(number);
-            flags.skipped = 0;
-            flags.body_left = match head.framing() {
-                BodyFraming::Length(length) => Some(length),
-                _ => None,
-            };
-            // What follows may be another protocol.
-            flags.upgrading = (head.wants_upgrade() || facts.is_connect).then_some(number);
-        });
         let is_first = {
             let mut requests = self.requests.borrow_mut();
-            requests.push_back(facts);
+            requests.begin(&head, has_body, self.options.continues_by_itself);
             requests.len() == 1
         };
         if is_first {
@@ -191,57 +189,22 @@ impl ServerConnection {
         }
     }
 
-    /// Changes the facts of this request if it is the last one that has no complete answer.
-    fn change_last(&self, number: Option<u64>, change: impl FnOnce(&mut AskedRequest)) -> bool {
-        let mut requests = self.requests.borrow_mut();
-        match requests.back_mut() {
-            Some(facts) if Some(facts.number) == number => {
-                change(facts);
-                true
-            }
-            _ => false,
+    fn continue_body(&self, ctx: &Ctx<'_>, bytes: Bytes) {
+        let is_worth_reading = self.requests.borrow_mut().receive(bytes.len() as u64);
+        if is_worth_reading {
+            ctx.fire_read(bytes);
+        } else {
+            self.begin_close(ctx);
         }
-    }
-
-    /// Returns the request whose turn it is.
-    pub(super) fn front(&self) -> Option<AskedRequest> {
-        self.requests.borrow().front().copied()
     }
 
     /// Notes that the client is to be told to go on with the body that it holds back; tells it if it is its turn.
     pub(super) fn want_body(&self, ctx: &Ctx<'_>) {
-        let receiving = self.flags().receiving;
-        self.change_last(receiving, |facts| facts.may_continue = true);
+        self.requests.borrow_mut().want_body();
         // While requests are decoded, the body may be at hand.
-        if let Some(decoding) = self.decoding.take() {
-            self.decoding.set(Some(decoding));
+        if self.progress().is_some() {
             self.tell_to_go_on(ctx);
         }
-    }
-
-    /// Takes the request for `100 Continue` that is to be written now: the client waits for it, and no answer is in the
-    /// way.
-    pub(super) fn take_go_on(&self) -> bool {
-        let receiving = self.flags().receiving;
-        let mut requests = self.requests.borrow_mut();
-        match requests.front_mut() {
-            Some(facts)
-                if facts.awaits_continue
-                    && facts.may_continue
-                    && Some(facts.number) == receiving =>
-            {
-                facts.awaits_continue = false;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    /// True if the rest of this request's body may never come, or is not worth reading, so that nothing can follow it.
-    pub(super) fn must_close_after(&self, facts: &AskedRequest) -> bool {
-        let flags = self.flags();
-        flags.receiving == Some(facts.number)
-            && (facts.awaits_continue || flags.body_left > Some(MAX_SKIPPED))
     }
 
     /// True if the answer to the only request in the air is the last one.
@@ -249,64 +212,32 @@ impl ServerConnection {
         self.flags().is_draining && self.requests.borrow().len() == 1
     }
 
-    /// Refuses the message that is being decoded: it is answered when all before it are.
-    pub(super) fn refuse(self: &Rc<Self>, ctx: &Ctx<'_>, error: MessageError, is_head: bool) {
-        let flags = self.flags();
-        let receiving = flags.receiving;
-        self.update(|flags| {
-            flags.is_refused = true;
-            flags.receiving = None;
-        });
-        let is_answered = match receiving {
-            None => {
-                let facts = AskedRequest::of_refused(flags.next_number, is_head, error);
-                self.requests.borrow_mut().push_back(facts);
-                false
-            }
-            Some(_) => !self.change_last(receiving, |facts| facts.refused = Some(error)),
-        };
-        ctx.fire_user_event(RequestRefused(error));
-        if self.flags().phase != CodecPhase::Open {
-            return;
-        }
-        if is_answered {
-            self.begin_close(ctx);
-        } else {
-            self.answer_refused(ctx);
-        }
-    }
-
     /// Notes that the answer whose turn it was is complete; `is_upgrade` if another protocol follows.
     pub(super) fn end_answer(self: &Rc<Self>, ctx: &Ctx<'_>, is_upgrade: bool, closes: bool) {
-        let Some(facts) = self.requests.borrow_mut().pop_front() else { return };
+        if !self.requests.borrow_mut().end_answer() {
+            return;
+        }
         if is_upgrade {
             self.update(|flags| flags.phase = CodecPhase::Upgraded);
             self.hold.take();
-            self.set_pause(ctx, true);
-            return;
-        }
-        if self.flags().upgrading == Some(facts.number) {
-            self.update(|flags| flags.upgrading = None);
+            return self.set_pause(ctx, true);
         }
         if closes {
             return self.begin_close(ctx);
         }
         self.answer_refused(ctx);
         self.tell_to_go_on(ctx);
-        self.resume();
+        self.resume(ctx);
         self.settle(ctx);
     }
 
     /// Decodes what was kept, if there is room again.
-    pub(super) fn resume(self: &Rc<Self>) {
-        let Some(decoding) = self.decoding.take() else { return };
-        let has_unread = decoding.has_unread;
-        self.decoding.set(Some(decoding));
-        let slot = self.decoder_slot.borrow().clone();
-        if !has_unread || self.flags().phase != CodecPhase::Open {
+    pub(super) fn resume(self: &Rc<Self>, ctx: &Ctx<'_>) {
+        let has_undecoded = self.progress().is_some_and(|progress| progress.has_undecoded);
+        if !has_undecoded || self.flags().phase != CodecPhase::Open || !self.may_begin(ctx) {
             return;
         }
-        let Some(slot) = slot else { return };
+        let Some(slot) = self.decoder_slot.borrow().clone() else { return };
         let connection = self.clone();
         // A slot that is gone has passed on what was kept.
         let _ = slot.run(move |ctx| {
@@ -322,28 +253,14 @@ impl ServerConnection {
             return;
         }
         // On the stack, requests are still decoded: that call settles.
-        let Some(decoding) = self.decoding.take() else { return };
-        let (is_in_body, is_between) = (decoding.decoder.is_in_body(), decoding.decoder.is_idle());
-        let has_unread = decoding.has_unread;
-        let is_head = decoding.decoder.is_head_method();
-        self.decoding.set(Some(decoding));
-        let flags = self.flags();
-        let is_idle = self.requests.borrow().is_empty();
-        if flags.is_input_over && !is_between && !flags.is_refused && (is_in_body || is_idle) {
-            return self.refuse(ctx, Malformation::Truncated.into(), is_head);
+        let Some(progress) = self.progress() else { return };
+        if self.end_if_over(ctx, progress) {
+            return;
         }
-        let is_idle_drain = flags.is_draining && ctx.channel().pending_bytes() == 0;
-        if is_idle && is_idle_drain {
-            self.end();
-            return ctx.close();
-        }
-        if is_idle && (flags.is_draining || (flags.is_input_over && !has_unread)) {
-            return self.begin_close(ctx);
-        }
-        if is_idle {
+        if self.requests.borrow().is_empty() {
             self.hold.take();
         }
-        self.set_pause(ctx, !is_in_body && !self.may_begin(ctx));
+        self.set_pause(ctx, !progress.is_in_body && !self.may_begin(ctx));
     }
 
     fn set_pause(&self, ctx: &Ctx<'_>, pauses: bool) {
@@ -352,68 +269,5 @@ impl ServerConnection {
             (true, pause) => self.pause.set(pause),
             (false, pause) => drop(pause),
         }
-    }
-
-    /// Begins no further requests; closes an idle connection.
-    pub(super) fn on_drain(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        self.update(|flags| flags.is_draining = true);
-        self.settle(ctx);
-    }
-
-    /// Notes that the client has finished sending: what is complete is answered.
-    pub(super) fn on_input_over(self: &Rc<Self>, ctx: &Ctx<'_>) {
-        self.update(|flags| flags.is_input_over = true);
-        match self.flags().phase {
-            CodecPhase::Open => self.settle(ctx),
-            // The client has seen the end of the answers.
-            CodecPhase::Closing => ctx.shutdown_output(),
-            CodecPhase::Upgraded => {}
-        }
-    }
-
-    pub(super) fn on_timer(&self, ctx: &Ctx<'_>, tag: u32) {
-        if tag != LINGER_TIMER {
-            return;
-        }
-        let since = self.lingers_since.replace(ctx.now());
-        // A client that reads slowly, but reads, gets the rest.
-        if ctx.channel().pending_bytes() > 0 && ctx.last_write() >= Some(since) {
-            ctx.schedule(self.options.linger, LINGER_TIMER);
-        } else {
-            ctx.close();
-        }
-    }
-
-    /// Ends the connection after the answers that are written: the output at once, the input when the client has
-    /// finished or had its time, so that no RST overtakes the last answer.
-    pub(super) fn begin_close(&self, ctx: &Ctx<'_>) {
-        self.end();
-        // Recorded from the first call on.
-        let _ = ctx.last_write();
-        ctx.flush();
-        ctx.shutdown_output();
-        self.lingers_since.set(ctx.now());
-        ctx.schedule(self.options.linger, LINGER_TIMER);
-    }
-
-    /// Cuts the connection off in the middle of an answer: the client sees that it is not complete.
-    pub(super) fn give_up(&self, ctx: &Ctx<'_>, error: Error) {
-        self.end();
-        ctx.flush();
-        ctx.close_because(error);
-    }
-
-    /// Answers and decodes nothing more.
-    pub(super) fn end(&self) {
-        self.update(|flags| flags.phase = CodecPhase::Closing);
-        self.requests.borrow_mut().clear();
-        self.answer.set(None);
-        drop((self.pause.take(), self.hold.take()));
-    }
-
-    /// Takes the bytes that were not decoded: the codec is removed.
-    pub(super) fn take_unread(&self) -> Bytes {
-        let unread = self.decoding.take().map(|mut decoding| decoding.unread.take());
-        unread.filter(|_| self.flags().phase != CodecPhase::Closing).unwrap_or_default()
     }
 }

@@ -91,7 +91,7 @@ impl Handler for RequestDecodeSlot {
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
         ctx.fire_writability_changed();
-        self.connection.resume();
+        self.connection.resume(ctx);
         self.connection.settle(ctx);
         Ok(())
     }

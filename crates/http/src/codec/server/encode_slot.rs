@@ -52,7 +52,7 @@ impl AnswerEncodeSlot {
             Err(other) => other,
         };
         let RefuseRequest(error) = msg.take()?;
-        if connection.flags().receiving.is_none() {
+        if !connection.requests.borrow().has_body() {
             return Ok(HttpCodecError::NoHead.refuse());
         }
         connection.refuse(ctx, error, false);

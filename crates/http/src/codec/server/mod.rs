@@ -10,7 +10,9 @@
 //! | file | |
 //! |---|---|
 //! | `builder.rs` | options, and how the codec is added |
-//! | `connection.rs`, `connection_flags.rs` | what both slots share: requests in the air, and how the connection ends |
+//! | `connection.rs`, `connection_flags.rs` | what both slots share, and the way from bytes to requests |
+//! | `request_queue.rs` | the requests in the air, and the body that is being received |
+//! | `ending.rs` | how the connection ends |
 //! | `answer_plan.rs` | the facts of a request on which its answer depends; how an answer is framed |
 //! | `answers.rs` | an answer part by part; the answers of the codec itself |
 //! | `decode_slot.rs`, `encode_slot.rs` | the two handlers |
@@ -22,5 +24,7 @@ mod connection;
 mod connection_flags;
 mod decode_slot;
 mod encode_slot;
+mod ending;
+mod request_queue;
 
 pub use self::builder::{HttpServerCodec, HttpServerCodecBuilder};
