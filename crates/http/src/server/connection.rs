@@ -106,6 +106,13 @@ where
         &self.server.shared
     }
 
+    /// True if answers have a line in the access log.
+    #[inline]
+    fn is_logged(&self) -> bool {
+        self.shared().options.access_log
+            && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO)
+    }
+
     fn may_begin(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
         state.accepts_requests()
             && state.exchanges.len() < self.shared().options.max_pipelined
@@ -150,10 +157,8 @@ where
         };
         let has_body = state.decoder.is_in_body();
         let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue())));
-        let is_logged = self.shared().options.access_log
-            && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO);
         let now = out.ctx().now();
-        let facts = RequestFacts::of(&head, pipe.clone(), now, is_logged);
+        let facts = RequestFacts::of(&head, pipe.clone(), now, self.is_logged());
         state.is_last = facts.closes;
         // What follows may be another protocol.
         state.awaits_upgrade = head.wants_upgrade() || facts.is_connect;
@@ -365,7 +370,7 @@ where
         state.is_last = true;
         let step = ExchangeStep::Answered(Box::new(response));
         let Some(pipe) = state.receiving.take() else {
-            let mut facts = RequestFacts::of_refused(out.ctx().now());
+            let mut facts = RequestFacts::of_refused(out.ctx().now(), self.is_logged());
             facts.is_head = state.decoder.is_head_method();
             self.shared().counters.count_request();
             state.exchanges.push_back(Exchange { facts, step });
