@@ -127,7 +127,13 @@ impl ClientShared {
             || matches!(error.find(), Some(ChannelError::ConnectTimeout { .. }));
         match has_timed_out {
             true => ClientError::ConnectTimeout { authority, limit: self.options.connect_timeout },
-            false => ClientError::Connect { authority, cause: error },
+            // The pool's error would name the server once more.
+            false => match error.find() {
+                Some(PoolError::Connect { cause, .. }) => {
+                    ClientError::Connect { authority, cause: cause.clone() }
+                }
+                _ => ClientError::Connect { authority, cause: error },
+            },
         }
     }
 }
