@@ -143,6 +143,8 @@ fn h13_the_access_log_has_a_line_for_each_answer() {
                 "peer=- method=GET uri=/404 version=HTTP/1.1 status=404 bytes=9 micros=100000 ",
             ]
         );
+        bench.send("GET /secret HTTP/1.1\r\nX : y\r\n");
+        assert_eq!(log.take(), ["peer=- method=- uri=- version=- status=400 bytes=73 micros=0 "]);
         let mut bench = Bench::of(&HttpServer::new(service));
         assert_eq!(bench.send(get("/a")), ok("/a"));
         assert!(log.take().is_empty(), "off by default");

@@ -42,7 +42,7 @@ where
         state.is_last = true;
         let step = ExchangeStep::Answered(Box::new(response));
         let Some(pipe) = state.receiving.take() else {
-            let mut facts = RequestFacts::of_refused(out.ctx().now());
+            let mut facts = RequestFacts::of_refused(out.ctx().now(), self.is_logged());
             facts.is_head = state.decoder.is_head_method();
             self.shared().counters.count_request();
             state.exchanges.push_back(ServerExchange { facts, step });

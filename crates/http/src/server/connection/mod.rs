@@ -95,6 +95,13 @@ where
         &self.server.shared
     }
 
+    /// True if answers have a line in the access log.
+    #[inline]
+    fn is_logged(&self) -> bool {
+        self.shared().options.access_log
+            && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO)
+    }
+
     fn may_begin(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
         state.accepts_requests()
             && state.exchanges.len() < self.shared().options.max_pipelined
