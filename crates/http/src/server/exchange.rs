@@ -14,7 +14,7 @@ use crate::protocol::request_head::RequestHead;
 use crate::service::request::Request;
 use crate::service::service::Response;
 
-/// A request in the air.
+/// A request in flight.
 pub(super) struct ServerExchange<F> {
     pub(super) facts: RequestFacts,
     pub(super) step: ExchangeStep<F>,

@@ -1,4 +1,4 @@
-//! The state that both slots of a server's codec share: the requests in the air, and how the connection ends.
+//! The state that both slots of a server's codec share: the requests in flight, and how the connection ends.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -150,10 +150,10 @@ impl ServerConnection {
     fn continue_body(&self, ctx: &Ctx<'_>, bytes: Bytes) {
         let len = bytes.len() as u64;
         let receiving = self.flags().receiving;
-        let is_in_the_air = self.change_last(receiving, |facts| facts.awaits_continue = false);
+        let is_in_flight = self.change_last(receiving, |facts| facts.awaits_continue = false);
         self.update(|flags| {
             flags.body_left = flags.body_left.map(|left| left.saturating_sub(len));
-            flags.skipped += if is_in_the_air { 0 } else { len };
+            flags.skipped += if is_in_flight { 0 } else { len };
         });
         if self.flags().skipped > MAX_SKIPPED {
             return self.begin_close(ctx);
@@ -244,7 +244,7 @@ impl ServerConnection {
             && (facts.awaits_continue || flags.body_left > Some(MAX_SKIPPED))
     }
 
-    /// True if the answer to the only request in the air is the last one.
+    /// True if the answer to the only request in flight is the last one.
     pub(super) fn ends_after_answer(&self) -> bool {
         self.flags().is_draining && self.requests.borrow().len() == 1
     }

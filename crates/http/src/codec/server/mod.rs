@@ -3,14 +3,14 @@
 //! ```text
 //!   bytes ──► decoder slot ──► RequestHead, Bytes, BodyEnd
 //!                  │ ▲
-//!        requests  ▼ │ room         ServerConnection: the requests in the air, the phase of the connection
+//!        requests  ▼ │ room         ServerConnection: the requests in flight, the phase of the connection
 //!   bytes ◄── encoder slot ◄── ResponseHead, Bytes, FileRegion, BodyEnd, FullResponse, RefuseRequest
 //! ```
 //!
 //! | file | |
 //! |---|---|
 //! | `builder.rs` | options, and how the codec is added |
-//! | `connection.rs`, `connection_flags.rs` | what both slots share: requests in the air, and how the connection ends |
+//! | `connection.rs`, `connection_flags.rs` | what both slots share: requests in flight, and how the connection ends |
 //! | `answer_plan.rs` | the facts of a request on which its answer depends; how an answer is framed |
 //! | `answers.rs` | an answer part by part; the answers of the codec itself |
 //! | `decode_slot.rs`, `encode_slot.rs` | the two handlers |

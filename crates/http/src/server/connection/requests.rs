@@ -111,7 +111,7 @@ where
         if pipe.push(out.ctx(), bytes) {
             return;
         }
-        if pipe.dropped() > MAX_SKIPPED && !state.is_in_the_air(&pipe) {
+        if pipe.dropped() > MAX_SKIPPED && !state.is_in_flight(&pipe) {
             self.begin_close(state, out);
         }
     }
