@@ -272,7 +272,7 @@ fn h14_an_idle_connection_whose_services_have_waited_holds_little() {
         crowd.send(GET);
     });
     println!("after requests that have waited {held} bytes more");
-    // The queue of requests in the air, and the driver's future.
+    // The queue of requests in flight, and the driver's future.
     assert!(held <= 1536 + 800, "{held}");
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use waterwheel_executor::Error;
 
 /// An event for the client of a stream: data, and what the client does with it.
 ///
@@ -39,6 +40,12 @@ pub enum InvalidEvent {
         /// The position of the character.
         at: usize,
     },
+}
+
+impl From<InvalidEvent> for Error {
+    fn from(error: InvalidEvent) -> Self {
+        Error::new(error)
+    }
 }
 
 impl ServerEvent {
@@ -222,5 +229,7 @@ mod tests {
         assert_eq!(event().id("a\r"), Err(InvalidEvent::Id { at: 1 }));
         assert_eq!(event().id("a\0"), Err(InvalidEvent::Id { at: 1 }));
         assert!(event().name("\0").is_ok());
+        let error = Error::from(InvalidEvent::Id { at: 1 });
+        assert_eq!(error.find(), Some(&InvalidEvent::Id { at: 1 }));
     }
 }

@@ -29,7 +29,7 @@ pub(super) struct ConnectionState<F> {
     pub(super) decoder: RequestDecoder,
     /// Bytes that were read and not decoded.
     pub(super) unread: Cumulation,
-    /// Requests in the air, in order.
+    /// Requests in flight, in order.
     pub(super) exchanges: VecDeque<ServerExchange<F>>,
     /// The body that is being received.
     pub(super) receiving: Option<Rc<BodyPipe>>,
@@ -108,7 +108,7 @@ impl<F> ConnectionState<F> {
     }
 
     /// True if the request whose body this is has not been answered.
-    pub(super) fn is_in_the_air(&mut self, pipe: &Rc<BodyPipe>) -> bool {
+    pub(super) fn is_in_flight(&mut self, pipe: &Rc<BodyPipe>) -> bool {
         self.exchange_of(pipe).is_some()
     }
 

@@ -99,7 +99,7 @@ pub struct HttpMetrics {
     /// Requests that were begun, refused ones among them.
     pub requests: u64,
     /// Requests that are not answered yet.
-    pub in_the_air: u64,
+    pub in_flight: u64,
     /// Responses by class: 1xx, 2xx, 3xx, 4xx, 5xx. Refused requests are among them.
     pub responses: [u64; 5],
     /// Requests that were refused as malformed or beyond a limit.
@@ -143,7 +143,7 @@ impl HttpMetrics {
             }
         }
         sum.open_connections = open;
-        sum.in_the_air = sum.requests.saturating_sub(answered);
+        sum.in_flight = sum.requests.saturating_sub(answered);
         sum
     }
 }
@@ -180,7 +180,7 @@ mod tests {
         loops[0].count_answer(StatusCode::NOT_FOUND, 100_000);
         let metrics = HttpMetrics::of(&loops);
         assert_eq!((metrics.connections, metrics.open_connections), (2, 1));
-        assert_eq!((metrics.requests, metrics.in_the_air), (2, 1));
+        assert_eq!((metrics.requests, metrics.in_flight), (2, 1));
         assert_eq!((metrics.responses, metrics.latency[1]), ([0, 0, 0, 1, 0], 1));
         assert_eq!((metrics.bytes_in, metrics.bytes_out), (20, 40));
     }

@@ -1,5 +1,6 @@
 //! One request on its way to its answer.
 
+use std::fmt::{Debug, Display};
 use std::rc::Rc;
 
 use http::{Method, Uri, Version};
@@ -13,7 +14,7 @@ use crate::protocol::request_head::RequestHead;
 use crate::service::request::Request;
 use crate::service::service::Response;
 
-/// A request in the air.
+/// A request in flight.
 pub(super) struct ServerExchange<F> {
     pub(super) facts: RequestFacts,
     pub(super) step: ExchangeStep<F>,
@@ -41,18 +42,19 @@ pub(super) struct RequestFacts {
     /// The body of the request, if it has one.
     pub(super) pipe: Option<Rc<BodyPipe>>,
     pub(super) began: Nanos,
-    /// The request as the access log has it, if there is one.
-    pub(super) logged: Option<Box<LoggedRequest>>,
+    pub(super) logged: LoggedRequest,
     /// The status and the bytes of the answer, for the access log and the counters.
     pub(super) status: http::StatusCode,
     pub(super) body_bytes: u64,
 }
 
 /// The request as the access log names it.
-pub(super) struct LoggedRequest {
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-    pub(super) version: Version,
+pub(super) enum LoggedRequest {
+    /// There is no access log.
+    Off,
+    /// The message was refused before its head was complete: there is nothing that can be named.
+    Refused,
+    Line(Box<(Method, Uri, Version)>),
 }
 
 impl RequestFacts {
@@ -63,11 +65,7 @@ impl RequestFacts {
         began: Nanos,
         is_logged: bool,
     ) -> Self {
-        let logged = || LoggedRequest {
-            method: head.method().clone(),
-            uri: head.uri().clone(),
-            version: head.version(),
-        };
+        let line = || Box::new((head.method().clone(), head.uri().clone(), head.version()));
         Self {
             is_head: *head.method() == Method::HEAD,
             is_connect: *head.method() == Method::CONNECT,
@@ -75,7 +73,7 @@ impl RequestFacts {
             closes: !head.keeps_alive(),
             pipe,
             began,
-            logged: is_logged.then(|| Box::new(logged())),
+            logged: if is_logged { LoggedRequest::Line(line()) } else { LoggedRequest::Off },
             status: http::StatusCode::OK,
             body_bytes: 0,
         }
@@ -84,14 +82,18 @@ impl RequestFacts {
     /// Writes the line of the access log, if there is one.
     #[inline]
     pub(super) fn log(&self, channel: Option<&Channel>, nanos: u64) {
-        if let Some(request) = &self.logged {
-            self.log_line(request, channel, nanos / 1_000);
+        if !matches!(self.logged, LoggedRequest::Off) {
+            self.log_line(channel, nanos / 1_000);
         }
     }
 
     #[cold]
-    fn log_line(&self, request: &LoggedRequest, channel: Option<&Channel>, micros: u64) {
-        let LoggedRequest { method, uri, version } = request;
+    fn log_line(&self, channel: Option<&Channel>, micros: u64) {
+        let (method, uri, version): (&dyn Display, &dyn Display, &dyn Debug) = match &self.logged {
+            LoggedRequest::Off => return,
+            LoggedRequest::Refused => (&"-", &"-", &format_args!("-")),
+            LoggedRequest::Line(line) => (&line.0, &line.1, &line.2),
+        };
         let peer = channel.and_then(Channel::peer_address);
         let peer = peer.map_or_else(|| String::from("-"), |peer| peer.to_string());
         let (status, bytes) = (self.status.as_u16(), self.body_bytes);
@@ -102,7 +104,7 @@ impl RequestFacts {
     }
 
     /// Returns the facts of a message that was refused before its head was complete.
-    pub(super) fn of_refused(began: Nanos) -> Self {
+    pub(super) fn of_refused(began: Nanos, is_logged: bool) -> Self {
         Self {
             is_head: false,
             is_connect: false,
@@ -110,7 +112,7 @@ impl RequestFacts {
             closes: true,
             pipe: None,
             began,
-            logged: None,
+            logged: if is_logged { LoggedRequest::Refused } else { LoggedRequest::Off },
             status: http::StatusCode::OK,
             body_bytes: 0,
         }

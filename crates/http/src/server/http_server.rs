@@ -51,12 +51,13 @@ struct ServerShared {
 type ConnectFn = dyn Fn() -> HttpHandler + Send + Sync;
 
 impl HttpServer {
-    /// Returns a server with the default options. All loops use clones of the service.
+    /// Returns a server with the default options. All loops use clones of the service. A service that is not `Clone`,
+    /// `Send` and `Sync`, such as a [`Router`](crate::Router), is given to [`per_loop`](Self::per_loop).
     pub fn new(service: impl Service + Clone + Send + Sync) -> Self {
         Self::build_with(move || service.clone(), ServerOptions::default())
     }
 
-    /// Returns a builder, for other options.
+    /// Returns a builder, for other options. The service is one that [`new`](Self::new) takes.
     pub fn builder<S: Service + Clone + Send + Sync>(
         service: S,
     ) -> HttpServerBuilder<impl Fn() -> S + Send + Sync + 'static> {
@@ -64,7 +65,20 @@ impl HttpServer {
     }
 
     /// Returns a builder of a server with a service for each loop: `make` is called on the loop at its first connection.
-    /// The service need not be `Send`, and may hold what belongs to the loop.
+    /// The service need not be `Send`, and may hold what belongs to the loop: a [`Router`](crate::Router), an `Rc`, a cache.
+    ///
+    /// ```
+    /// use waterwheel_http::{HttpServer, InvalidRoute, Request, Router};
+    ///
+    /// fn routes() -> Result<Router, InvalidRoute> {
+    ///     Router::builder().get("/", async |_: Request| "hello").build()
+    /// }
+    ///
+    /// routes()?; // An invalid pattern fails here, and not at the first connection of a loop.
+    /// let server = HttpServer::per_loop(|| routes().expect("the routes were built before")).build()?;
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn per_loop<S: Service, F: Fn() -> S + Send + Sync + 'static>(
         make: F,
     ) -> HttpServerBuilder<F> {
@@ -233,7 +247,8 @@ impl<S: Service, F: Fn() -> S + Send + Sync + 'static> HttpServerBuilder<F> {
         self
     }
 
-    /// Sends a line for each request to the log: an event of `tracing` with target `waterwheel::access` at level INFO.
+    /// Sends a line for each answer to the log: an event of `tracing` with target `waterwheel::access` at level INFO. A
+    /// refused message has `-` in place of method, URI and version. Without a subscriber of `tracing`, nothing is written.
     /// Default: off.
     pub fn access_log(mut self, is_on: bool) -> Self {
         self.options.access_log = is_on;
@@ -280,7 +295,7 @@ impl<F> fmt::Debug for HttpServerBuilder<F> {
 ///
 /// async fn upgrade(request: Request) -> Response {
 ///     if request.headers().get("upgrade").is_none_or(|name| name != "echo") {
-///         return http::StatusCode::UPGRADE_REQUIRED.into_response();
+///         return (http::StatusCode::BAD_REQUEST, "Upgrade: echo is missing").into_response();
 ///     }
 ///     upgrade_response("echo", |edit| {
 ///         edit.add_last("echo", Echo)?;

@@ -60,7 +60,7 @@ pub(crate) const MAX_SKIPPED: u64 = 64 * 1024;
 /// The error of an option that a server cannot have.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
 pub enum InvalidHttpOption {
-    /// A duration of zero, which would end every connection at once.
+    /// A duration of zero would end every connection at once, and a limit of zero requests would answer none.
     #[error("{option} is zero")]
     Zero {
         /// The name of the option.

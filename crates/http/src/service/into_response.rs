@@ -19,6 +19,12 @@ use waterwheel_executor::Error;
 /// assert_eq!((StatusCode::CREATED, "made").into_response().status(), 201);
 /// assert_eq!(Err::<&str, _>(StatusCode::NOT_FOUND).into_response().status(), 404);
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a response",
+    label = "a service returns what implements `IntoResponse`",
+    note = "an error becomes a response as a `StatusCode`, as a `waterwheel::executor::Error` (status 500, reported), \
+            or by an `impl IntoResponse` for a type of your own"
+)]
 pub trait IntoResponse {
     /// Returns the response.
     fn into_response(self) -> Response;

@@ -39,6 +39,9 @@ use super::service::{Response, Service};
 /// `a`, and `/a/` is not `/a`. A router that saw other paths than the proxy in front of it would be a way around the
 /// rules of that proxy. Parameters alone are decoded, when they are read ([`PathParams`]).
 ///
+/// A router belongs to one loop: it is neither `Clone` nor `Send`, and a server gets one for each loop by
+/// [`HttpServer::per_loop`](crate::HttpServer::per_loop).
+///
 /// A request allocates for its route only if the pattern has parameters (three times, for the extensions of the request),
 /// or if the route has no memory left of finished calls, of which it keeps up to 64.
 ///

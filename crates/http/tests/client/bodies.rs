@@ -510,3 +510,32 @@ fn r04_bytes_behind_a_response_end_a_request_that_is_still_sent() {
     assert_eq!(text.take().unwrap(), "hello");
     bench.assert_nothing_left();
 }
+
+#[test]
+fn h11_a_source_that_panics_ends_its_request_alone() {
+    for polls in [0, 1] {
+        let mut bench = Bench::new();
+        let waker = Rc::new(Cell::new(None::<Waker>));
+        let (kept, mut left) = (waker.clone(), polls);
+        let source = waterwheel_http::poll_source(move |cx| {
+            assert!(left > 0, "the source panics");
+            left -= 1;
+            kept.set(Some(cx.waker().clone()));
+            Poll::Pending
+        });
+        let call = post(&mut bench, Body::from_source(source));
+        let peer = bench.accept();
+        if let Some(waker) = waker.take() {
+            bench.event_loop.on_loop(|_| waker.wake());
+            bench.run();
+        }
+        let error = call.take().unwrap_err();
+        assert!(
+            matches!(error, ClientError::Closed { .. } | ClientError::RequestBody { .. }),
+            "{error}"
+        );
+        assert!(peer.is_closed());
+        bench.open_connection();
+        bench.assert_nothing_left();
+    }
+}

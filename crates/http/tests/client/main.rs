@@ -6,6 +6,7 @@ mod broken;
 mod draining;
 mod exchanges;
 mod proxies;
+mod random;
 mod redirects;
 mod support;
 mod tls;

@@ -191,7 +191,7 @@ fn h04_a_slow_reader_gets_the_whole_answer_after_it_finished_or_in_a_drain() {
 }
 
 #[test]
-fn h12_a_drain_waits_for_what_is_in_the_air() {
+fn h12_a_drain_waits_for_what_is_in_flight() {
     let mut bench = TestBench::server();
     assert_eq!(bench.send(GET.repeat(2)).len(), 4);
     bench.channel.fire_user_event(DRAINING);

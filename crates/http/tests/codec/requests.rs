@@ -26,7 +26,7 @@ fn h01_a_request_is_a_head_its_body_and_an_end() {
 }
 
 #[test]
-fn h04_no_more_requests_are_in_the_air_than_the_limit_allows() {
+fn h04_no_more_requests_are_in_flight_than_the_limit_allows() {
     let codec = HttpServerCodec::builder().max_pipelined(2).build().unwrap();
     let mut bench = TestBench::of_server(codec);
     assert_eq!(bench.send(GET.repeat(4)), ["GET /a None", "end", "GET /a None", "end"]);

@@ -166,7 +166,7 @@ fn h07_a_body_that_breaks_its_promise_is_cut_off() {
         assert!(bench.channel.channel().close_cause().is_some(), "{name}: says why");
         assert_eq!(bench.faults(), usize::from(name.starts_with("panics")), "{name}");
         let metrics = server.metrics();
-        assert_eq!((metrics.in_the_air, metrics.open_connections), (0, 0), "{name}");
+        assert_eq!((metrics.in_flight, metrics.open_connections), (0, 0), "{name}");
     }
 }
 
@@ -211,7 +211,7 @@ fn h07_a_source_that_panics_in_its_length_or_its_trailers_ends_the_connection() 
         bench.finish();
         assert!(!bench.is_open());
         let metrics = server.metrics();
-        assert_eq!((metrics.in_the_air, metrics.open_connections), (0, 0));
+        assert_eq!((metrics.in_flight, metrics.open_connections), (0, 0));
     }
 }
 
@@ -394,7 +394,7 @@ fn h04_large_answers_keep_their_order_through_short_writes() {
         assert_eq!(letters, expected + sizes, "{byte}");
     }
     assert!(bodies.next().is_none());
-    assert_eq!(server.metrics().in_the_air, 0);
+    assert_eq!(server.metrics().in_flight, 0);
 }
 
 #[test]

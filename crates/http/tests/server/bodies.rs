@@ -215,7 +215,7 @@ fn h03_an_answer_that_streams_a_malformed_body_is_cut_off() {
     assert_eq!(bench.send("x\r\n"), "", "neither an answer in the answer nor the last chunk");
     assert!(!bench.is_open());
     let metrics = server.metrics();
-    assert_eq!((metrics.requests, metrics.in_the_air, metrics.refused), (1, 0, 1));
+    assert_eq!((metrics.requests, metrics.in_flight, metrics.refused), (1, 0, 1));
 }
 
 #[test]

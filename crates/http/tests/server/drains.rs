@@ -27,7 +27,7 @@ fn h12_a_drain_closes_idle_connections_and_those_with_half_a_head_at_once() {
 }
 
 #[test]
-fn h12_a_drain_answers_what_is_in_the_air_and_begins_nothing_behind_it() {
+fn h12_a_drain_answers_what_is_in_flight_and_begins_nothing_behind_it() {
     let (gate, drops) = (Gate::default(), DropCount::default());
     let (served, dropped) = (gate.clone(), drops.clone());
     let server = HttpServer::builder(move |request: Request| {
@@ -88,7 +88,7 @@ fn h12_a_drain_lets_a_streamed_answer_and_a_half_read_request_end() {
 }
 
 #[test]
-fn h12_a_loop_that_drains_waits_for_what_is_in_the_air() {
+fn h12_a_loop_that_drains_waits_for_what_is_in_flight() {
     let gate = Gate::default();
     let server = gated(&gate, &DropCount::default());
     let mut bench = Bench::of(&server);

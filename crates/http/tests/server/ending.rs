@@ -145,7 +145,7 @@ fn h07_a_service_may_close_its_own_channel() {
     assert_eq!(bench.faults(), 0);
     drop(bench);
     let metrics = server.metrics();
-    assert_eq!((metrics.in_the_air, metrics.open_connections), (0, 0));
+    assert_eq!((metrics.in_flight, metrics.open_connections), (0, 0));
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn h07_destructors_that_panic_leave_nothing_behind() {
     let server = HttpServer::new(service);
     let mut bench = Bench::of(&server);
     bench.send([get("/call"), get("/waits"), get("/waits")].concat());
-    assert_eq!(server.metrics().in_the_air, 3);
+    assert_eq!(server.metrics().in_flight, 3);
     bench.channel.close();
     assert_eq!(bench.faults(), 3, "each reported once");
     assert_over(&server, 3);

@@ -76,7 +76,7 @@ fn r04_what_clients_do_wrong_is_counted_and_not_logged() {
             assert!(!bench.is_open());
         }
         let metrics = server.metrics();
-        assert_eq!((metrics.refused, metrics.open_connections, metrics.in_the_air), (400, 0, 0));
+        assert_eq!((metrics.refused, metrics.open_connections, metrics.in_flight), (400, 0, 0));
         tracing::info!("the only line");
     });
     assert_eq!(lines.0.load(Ordering::Relaxed), 1);

@@ -48,11 +48,11 @@ fn h13_counters_add_up() {
     let mut received = bench.send(&sent);
     let metrics = server.metrics();
     assert_eq!((metrics.connections, metrics.open_connections), (2, 2));
-    assert_eq!((metrics.requests, metrics.in_the_air, answers(&metrics)), (5, 2, 3));
+    assert_eq!((metrics.requests, metrics.in_flight, answers(&metrics)), (5, 2, 3));
     received += &bench.advance(Duration::from_millis(100));
     received += &bench.send("no http\r\n");
     let metrics = server.metrics();
-    assert_eq!((metrics.requests, metrics.in_the_air), (6, 0));
+    assert_eq!((metrics.requests, metrics.in_flight), (6, 0));
     assert_eq!(metrics.responses, [0, 3, 1, 2, 0]);
     assert_eq!((metrics.refused, metrics.panics), (1, 0));
     assert_eq!(metrics.bytes_in as usize, sent.len() + 9);
@@ -66,7 +66,7 @@ fn h13_counters_add_up() {
 }
 
 #[test]
-fn h13_requests_that_are_never_answered_are_not_in_the_air() {
+fn h13_requests_that_are_never_answered_are_not_in_flight() {
     let server = HttpServer::new(service);
     let slow = || [get("/slow"), get("/slow"), post("/slow", "Content-Length: 9\r\n")].concat();
     let mut closed = Bench::of(&server);
@@ -79,7 +79,7 @@ fn h13_requests_that_are_never_answered_are_not_in_the_air() {
     removed.send(slow());
     removed.channel.with_pipeline(|pipeline| drop(pipeline.remove("http")));
     let metrics = server.metrics();
-    assert_eq!((metrics.requests, metrics.in_the_air, metrics.open_connections), (9, 0, 0));
+    assert_eq!((metrics.requests, metrics.in_flight, metrics.open_connections), (9, 0, 0));
     assert_eq!(answers(&metrics), 0);
 }
 
@@ -143,6 +143,8 @@ fn h13_the_access_log_has_a_line_for_each_answer() {
                 "peer=- method=GET uri=/404 version=HTTP/1.1 status=404 bytes=9 micros=100000 ",
             ]
         );
+        bench.send("GET /secret HTTP/1.1\r\nX : y\r\n");
+        assert_eq!(log.take(), ["peer=- method=- uri=- version=- status=400 bytes=73 micros=0 "]);
         let mut bench = Bench::of(&HttpServer::new(service));
         assert_eq!(bench.send(get("/a")), ok("/a"));
         assert!(log.take().is_empty(), "off by default");

@@ -157,7 +157,7 @@ pub(crate) fn gated(gate: &Gate, drops: &DropCount) -> HttpServer {
 /// Asserts that nothing of a server is left over.
 pub(crate) fn assert_over(server: &HttpServer, requests: u64) {
     let metrics = server.metrics();
-    let counted = (metrics.requests, metrics.in_the_air, metrics.open_connections);
+    let counted = (metrics.requests, metrics.in_flight, metrics.open_connections);
     assert_eq!(counted, (requests, 0, 0));
 }
 

@@ -59,14 +59,14 @@ fn h04_answers_keep_the_order_of_the_requests() {
 }
 
 #[test]
-fn h04_no_more_requests_are_in_the_air_than_the_limit_says() {
+fn h04_no_more_requests_are_in_flight_than_the_limit_says() {
     let server = HttpServer::builder(wait).max_pipelined(2).build().unwrap();
     let mut bench = Bench::of(&server);
     let requests: String = (0..5).map(|_| get("/10")).collect();
     assert_eq!(bench.send(requests), "");
-    assert_eq!(server.metrics().in_the_air, 2);
+    assert_eq!(server.metrics().in_flight, 2);
     assert_eq!(bench.advance(Duration::from_millis(10)), [ok("10"), ok("10")].concat());
     assert_eq!(bench.advance(Duration::from_millis(10)), [ok("10"), ok("10")].concat());
     assert_eq!(bench.advance(Duration::from_millis(10)), ok("10"));
-    assert_eq!((server.metrics().in_the_air, server.metrics().requests), (0, 5));
+    assert_eq!((server.metrics().in_flight, server.metrics().requests), (0, 5));
 }

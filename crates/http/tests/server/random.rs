@@ -242,9 +242,9 @@ proptest! {
             bench.channel.run();
             received.extend(bench.received_bytes());
             let metrics = server.metrics();
-            prop_assert!(metrics.in_the_air <= max_pipelined as u64);
+            prop_assert!(metrics.in_flight <= max_pipelined as u64);
             let answered: u64 = metrics.responses.iter().sum();
-            prop_assert_eq!(metrics.requests, answered + metrics.in_the_air);
+            prop_assert_eq!(metrics.requests, answered + metrics.in_flight);
         }
         bench.channel.clear_faults();
         bench.channel.write_inbound(bytes);
@@ -262,7 +262,7 @@ proptest! {
         }
         prop_assert_eq!(answers.len(), model.len());
         prop_assert_eq!(bench.faults(), 0);
-        prop_assert_eq!(server.metrics().in_the_air, 0);
+        prop_assert_eq!(server.metrics().in_flight, 0);
         if closes {
             bench.channel.finish_inbound();
         }

@@ -12,7 +12,6 @@ use std::error::Error;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use waterwheel::channel::{DrainOptions, EventLoopGroup, sleep};
-use waterwheel::executor;
 use waterwheel::http::{
     AsyncEvents, Body, EventStream, HttpServer, InvalidEvent, InvalidRoute, Request, Router,
     ServerEvent, last_event_id,
@@ -57,7 +56,7 @@ async fn events(request: Request) -> EventStream<AsyncEvents> {
             // Somebody may set the clock: then the next event is late by a second, not by an hour.
             next = next.min(now.as_secs() + 1);
             sleep(Duration::from_secs(next).saturating_sub(now)).await;
-            events.send(tick(next).map_err(executor::Error::new)?).await?;
+            events.send(tick(next)?).await?;
             next += 1;
         }
     })

@@ -89,7 +89,7 @@ fn h12_every_answer_under_load_is_complete_when_the_server_drains() {
 }
 
 #[test]
-fn h12_a_drain_closes_idle_connections_and_finishes_what_is_in_the_air() {
+fn h12_a_drain_closes_idle_connections_and_finishes_what_is_in_flight() {
     let program = Program::start("json_api", &[&0]);
     // Some for each loop: when all of them are closed, every loop drains.
     let fresh = [(); 64].map(|()| RawClient::new(program.address()));

@@ -96,6 +96,12 @@ impl Handler for ClientConnection {
     }
 }
 
+impl Drop for ClientConnection {
+    fn drop(&mut self) {
+        self.link.abandon();
+    }
+}
+
 impl fmt::Debug for ClientConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ClientConnection")

@@ -268,12 +268,17 @@ impl ConnectionLink {
     pub(super) fn fail(&self, ctx: &Ctx<'_>, failure: CallFailure, body_error: BodyError) {
         let exchange = self.state.borrow_mut().exchange.take();
         let Some(exchange) = exchange else { return };
-        let exchange = stop_timers(exchange, ctx);
-        match &exchange.pipe {
-            Some(pipe) => pipe.fail(body_error),
-            None => exchange.outcome.complete(Err(failure)),
-        }
-        exchange.lease.discard();
+        end_failed(stop_timers(exchange, ctx), failure, body_error);
+    }
+
+    /// Ends the exchange of a handler that is dropped without a call, because one of its calls has panicked: the source
+    /// of a body, in most cases. Its timers end with the channel.
+    pub(super) fn abandon(&self) {
+        self.end_driver();
+        let exchange = self.state.borrow_mut().exchange.take();
+        let Some(exchange) = exchange else { return };
+        let cause = self.channel.get().and_then(|channel| channel.close_cause());
+        end_failed(exchange, CallFailure::Closed { cause, was_idle: false }, BodyError::Aborted);
     }
 
     /// Ends the exchange in which nobody is interested any more, and closes the connection.
@@ -305,6 +310,15 @@ impl ConnectionLink {
         let before = self.state.borrow_mut().last_error.replace(error);
         drop(before);
     }
+}
+
+/// Tells the caller of an exchange, or the reader of its response, and closes the connection.
+fn end_failed(exchange: ClientExchange, failure: CallFailure, body_error: BodyError) {
+    match &exchange.pipe {
+        Some(pipe) => pipe.fail(body_error),
+        None => exchange.outcome.complete(Err(failure)),
+    }
+    exchange.lease.discard();
 }
 
 fn stop_timers(mut exchange: ClientExchange, ctx: &Ctx<'_>) -> ClientExchange {

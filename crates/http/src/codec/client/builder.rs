@@ -33,7 +33,7 @@ use crate::protocol::limits::MessageLimits;
 ///
 /// 1. *Out:* [`RequestHead`](crate::RequestHead), then `Bytes` or `FileRegion`s, then [`BodyEnd`](crate::BodyEnd); or
 ///    [`FullRequest`](crate::FullRequest). *In:* [`ResponseHead`](crate::ResponseHead), `Bytes`, `BodyEnd`; interim
-///    responses are heads alone. Responses come in the order of the requests, any number of which may be in the air.
+///    responses are heads alone. Responses come in the order of the requests, any number of which may be in flight.
 /// 2. *Framing.* The codec writes Content-Length, Transfer-Encoding and Connection, and Host from the URI if there is
 ///    none. A body that is longer or shorter than its head says fails the write, and closes the channel.
 /// 3. *Errors.* A malformed response, one that no request asked for, and an end of the input before all requests are

@@ -19,7 +19,7 @@ pub(super) enum ClientPhase {
     Upgraded,
 }
 
-/// The requests in the air. Nothing is borrowed while a handler is called.
+/// The requests in flight. Nothing is borrowed while a handler is called.
 #[derive(Debug, Default)]
 pub(super) struct ClientExchanges {
     /// The methods of the requests without a response, in order.

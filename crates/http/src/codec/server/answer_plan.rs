@@ -9,7 +9,7 @@ use crate::protocol::framing::{BodyFraming, may_have_body};
 use crate::protocol::request_head::RequestHead;
 use crate::protocol::response_decoder::ResponseHead;
 
-/// A request in the air: what its answer depends on.
+/// A request in flight: what its answer depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AskedRequest {
     /// The number of the request on its connection.

@@ -54,11 +54,11 @@ use crate::server::options::{
 ///    [`RequestRefused`](crate::RequestRefused). Then the connection ends, as after every last answer: the output is
 ///    shut down, and what the client still sends is dropped until it ends, or for [`linger`](HttpServerCodecBuilder::linger).
 ///    If the answer of that request has begun, the connection is cut off instead.
-/// 5. *Requests in the air* are limited by [`max_pipelined`](HttpServerCodecBuilder::max_pipelined): no further one is
+/// 5. *Requests in flight* are limited by [`max_pipelined`](HttpServerCodecBuilder::max_pipelined): no further one is
 ///    decoded, and reads are paused, until there is room and the channel is writable.
 ///    A request may be answered before its body has come: the rest of it is passed on, but if that is more than 64 KiB, or
 ///    the client still waits for `100 Continue`, the answer is the last one.
-/// 6. *Drain.* An idle connection is closed; the last answer in the air says `Connection: close`.
+/// 6. *Drain.* An idle connection is closed; the last answer in flight says `Connection: close`.
 /// 7. *End of the input.* With `allow_half_closure`, everything is answered, and then the channel is closed.
 /// 8. *Upgrade.* After an Upgrade or CONNECT request nothing more is decoded until it is answered. When it is answered
 ///    with 101, or CONNECT with 2xx, which needs the whole request, the handler adds the handlers of the next protocol and then removes the codec
@@ -145,7 +145,7 @@ impl HttpServerCodecBuilder {
         self
     }
 
-    /// Sets how many requests may be in the air: decoded, and not answered. 16 by default.
+    /// Sets how many requests may be in flight: decoded, and not answered. 16 by default.
     pub fn max_pipelined(mut self, requests: usize) -> Self {
         self.options.max_pipelined = requests;
         self

@@ -207,7 +207,7 @@ impl ServerConnection {
         }
     }
 
-    /// True if the answer to the only request in the air is the last one.
+    /// True if the answer to the only request in flight is the last one.
     pub(super) fn ends_after_answer(&self) -> bool {
         self.flags().is_draining && self.requests.borrow().len() == 1
     }

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ──► decoder slot ──► RequestHead, Bytes, BodyEnd
 //!                  │ ▲
-//!        requests  ▼ │ room         ServerConnection: the requests in the air, the phase of the connection
+//!        requests  ▼ │ room         ServerConnection: the requests in flight, the phase of the connection
 //!   bytes ◄── encoder slot ◄── ResponseHead, Bytes, FileRegion, BodyEnd, FullResponse, RefuseRequest
 //! ```
 //!
@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `builder.rs` | options, and how the codec is added |
 //! | `connection.rs`, `connection_flags.rs` | what both slots share, and the way from bytes to requests |
-//! | `request_queue.rs` | the requests in the air, and the body that is being received |
+//! | `request_queue.rs` | the requests in flight, and the body that is being received |
 //! | `ending.rs` | how the connection ends |
 //! | `answer_plan.rs` | the facts of a request on which its answer depends; how an answer is framed |
 //! | `answers.rs` | an answer part by part; the answers of the codec itself |

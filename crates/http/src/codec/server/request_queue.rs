@@ -8,7 +8,7 @@ use crate::protocol::framing::BodyFraming;
 use crate::protocol::request_head::RequestHead;
 use crate::server::options::MAX_SKIPPED;
 
-/// The requests in the air. A value: knows no channel.
+/// The requests in flight. A value: knows no channel.
 #[derive(Debug, Default)]
 pub(super) struct RequestQueue {
     unanswered: VecDeque<AskedRequest>,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::Context;
 
-use waterwheel_channel::Ctx;
+use waterwheel_executor::Nanos;
 
 use crate::body::outgoing::UpgradeInitialiser;
 use crate::body::pipe::BodyPipe;
@@ -70,7 +70,7 @@ where
         }
     }
 
-    /// Writes an answer whose turn it is. A body that is streamed becomes the first of the requests in the air.
+    /// Writes an answer whose turn it is. A body that is streamed becomes the first of the requests in flight.
     pub(super) fn answer(
         &self,
         state: &mut ConnectionState<F>,
@@ -106,8 +106,8 @@ where
         facts: RequestFacts,
         out: &mut Output<'_>,
     ) {
-        self.count_answer(state, &facts, out.ctx());
-        // Nothing follows a request that may change the protocol, so this was not it if others are in the air.
+        self.count_answer(state, &facts, out.ctx().now());
+        // Nothing follows a request that may change the protocol, so this was not it if others are in flight.
         state.awaits_upgrade &= !state.exchanges.is_empty();
         // An answer may have begun before the drain.
         if facts.closes || (state.is_draining && state.exchanges.is_empty()) {
@@ -122,9 +122,9 @@ where
         &self,
         state: &ConnectionState<F>,
         facts: &RequestFacts,
-        ctx: &Ctx<'_>,
+        now: Nanos,
     ) {
-        let nanos = ctx.now().0.saturating_sub(facts.began.0);
+        let nanos = now.0.saturating_sub(facts.began.0);
         self.shared().counters.count_answer(facts.status, nanos);
         facts.log(state.channel.as_deref(), nanos);
     }
@@ -138,7 +138,7 @@ where
         out: &mut Output<'_>,
     ) {
         let ctx = out.ctx();
-        self.count_answer(state, &facts, ctx);
+        self.count_answer(state, &facts, ctx.now());
         out.pass_on();
         ctx.flush();
         state.phase = ConnectionPhase::Upgraded;

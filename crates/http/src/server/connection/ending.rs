@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use http::StatusCode;
 use waterwheel_channel::Ctx;
-use waterwheel_executor::Error;
 use waterwheel_executor::engine::drop_in_turn;
+use waterwheel_executor::{Error, Nanos};
 
 use crate::body::error::BodyError;
 use crate::outbound::output::Output;
@@ -42,7 +42,7 @@ where
         state.is_last = true;
         let step = ExchangeStep::Answered(Box::new(response));
         let Some(pipe) = state.receiving.take() else {
-            let mut facts = RequestFacts::of_refused(out.ctx().now());
+            let mut facts = RequestFacts::of_refused(out.ctx().now(), self.is_logged());
             facts.is_head = state.decoder.is_head_method();
             self.shared().counters.count_request();
             state.exchanges.push_back(ServerExchange { facts, step });
@@ -72,7 +72,7 @@ where
         let ctx = out.ctx();
         out.pass_on();
         ctx.flush();
-        self.drop_exchanges(state);
+        self.drop_exchanges(state, ctx.now());
         self.begin_closing(state, ctx);
         ctx.close_because(error);
     }
@@ -109,7 +109,7 @@ where
         let ctx = out.ctx();
         out.pass_on();
         ctx.flush();
-        self.drop_exchanges(state);
+        self.drop_exchanges(state, ctx.now());
         self.begin_closing(state, ctx);
         // At the end of a drain the channel is closed, which resets a connection with unread requests.
         state.set_hold(ctx, state.is_draining);
@@ -127,9 +127,16 @@ where
         state.written > 0 && !state.is_input_over && since < self.shared().options.linger
     }
 
-    pub(super) fn drop_exchanges(&self, state: &mut ConnectionState<F>) {
+    /// Drops all requests. An answer whose body is cut off is counted and logged, with the bytes that were sent of it.
+    pub(super) fn drop_exchanges(&self, state: &mut ConnectionState<F>, now: Nanos) {
         let dropped = mem::take(&mut state.exchanges);
-        self.shared().counters.count_abandoned(dropped.len() as u64);
+        let is_begun =
+            |exchange: &&ServerExchange<F>| matches!(exchange.step, ExchangeStep::Streaming(_));
+        for exchange in dropped.iter().filter(is_begun) {
+            self.count_answer(state, &exchange.facts, now);
+        }
+        let unanswered = dropped.iter().filter(|exchange| !is_begun(exchange)).count();
+        self.shared().counters.count_abandoned(unanswered as u64);
         // One by one: a second panic, while the first one unwinds, would abort the process.
         dropped.into_iter().for_each(drop_in_turn);
         if let Some(pipe) = state.receiving.take() {

@@ -14,8 +14,8 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
-use waterwheel_channel::{Ctx, Msg};
-use waterwheel_executor::Error;
+use waterwheel_channel::{Ctx, LocalLoop, Msg};
+use waterwheel_executor::{Error, Nanos};
 
 use self::requests::refusal;
 use crate::body::error::BodyError;
@@ -93,6 +93,13 @@ where
 
     fn shared(&self) -> &LoopShared {
         &self.server.shared
+    }
+
+    /// True if answers have a line in the access log.
+    #[inline]
+    fn is_logged(&self) -> bool {
+        self.shared().options.access_log
+            && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO)
     }
 
     fn may_begin(&self, state: &ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
@@ -224,7 +231,7 @@ where
                     if state.exchanges.is_empty() && self.may_have_unread_answers(state, ctx) {
                         self.begin_close(state, &mut out);
                     }
-                    // What is in the air has its driver.
+                    // What is in flight has its driver.
                     let _ = self.finish(state, out, 0);
                 }
                 ConnectionPhase::Closing => {
@@ -319,7 +326,8 @@ where
         if let Some(driver) = state.driver.take() {
             driver.wake();
         }
-        self.drop_exchanges(&mut state);
+        let now = LocalLoop::current().map_or(Nanos(0), |here| here.now());
+        self.drop_exchanges(&mut state, now);
     }
 
     fn is_over(&self) -> bool {

@@ -83,10 +83,8 @@ where
         };
         let has_body = state.decoder.is_in_body();
         let pipe = has_body.then(|| Rc::new(BodyPipe::new(length, head.expects_continue())));
-        let is_logged = self.shared().options.access_log
-            && tracing::enabled!(target: "waterwheel::access", tracing::Level::INFO);
         let now = out.ctx().now();
-        let facts = RequestFacts::of(&head, pipe.clone(), now, is_logged);
+        let facts = RequestFacts::of(&head, pipe.clone(), now, self.is_logged());
         state.is_last = facts.closes;
         // What follows may be another protocol.
         state.awaits_upgrade = head.wants_upgrade() || facts.is_connect;
@@ -113,7 +111,7 @@ where
         if pipe.push(out.ctx(), bytes) {
             return;
         }
-        if pipe.dropped() > MAX_SKIPPED && !state.is_in_the_air(&pipe) {
+        if pipe.dropped() > MAX_SKIPPED && !state.is_in_flight(&pipe) {
             self.begin_close(state, out);
         }
     }
