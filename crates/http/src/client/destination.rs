@@ -1,5 +1,6 @@
 //! Where a request goes: the scheme, host and port of its URL.
 
+use std::fmt::Write;
 use std::sync::Arc;
 
 use http::Uri;
@@ -8,14 +9,16 @@ use waterwheel_channel::AddressSpec;
 use super::error::ClientError;
 use crate::protocol::authority::is_host_and_port;
 
+/// The length of `:65535`.
+const MAX_PORT_LEN: usize = 6;
+
 /// The server of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) is_tls: bool,
-    /// The host in lower case; an IPv6 address without its brackets.
-    pub(super) host: String,
     pub(super) port: u16,
-    /// The host and port, with the brackets of an IPv6 address: the target of CONNECT, and the name in errors.
+    /// The host in lower case and the port, with the brackets of an IPv6 address: the target of CONNECT, and the name in
+    /// errors.
     pub(super) authority: Arc<str>,
 }
 
@@ -57,18 +60,23 @@ impl Destination {
             Some(port) => port,
             None => return Err(invalid(uri, "it has no port")),
         };
-        let bracketed = host.to_ascii_lowercase();
-        let authority = format!("{bracketed}:{port}").into();
-        let host = match bracketed.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
-            Some(address) => address.to_owned(),
-            None => bracketed,
-        };
-        Ok(Self { is_tls, host, port, authority })
+        let mut authority = String::with_capacity(host.len() + MAX_PORT_LEN);
+        authority.push_str(host);
+        authority.make_ascii_lowercase();
+        // Writing to a string does not fail.
+        let _ = write!(authority, ":{port}");
+        Ok(Self { is_tls, port, authority: authority.into() })
+    }
+
+    /// Returns the host in lower case; an IPv6 address without its brackets.
+    pub(super) fn host(&self) -> &str {
+        let host = self.authority.rsplit_once(':').map_or(&*self.authority, |(host, _)| host);
+        host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
     }
 
     /// Returns the address to connect to.
     pub(super) fn address(&self) -> AddressSpec {
-        (self.host.as_str(), self.port).into()
+        (self.host(), self.port).into()
     }
 }
 
@@ -99,6 +107,8 @@ mod tests {
         ] {
             let found = destination(url).unwrap();
             assert_eq!((&*found.authority, found.is_tls), (authority, is_tls));
+            let host = authority.rsplit_once(':').unwrap().0.trim_matches(['[', ']']);
+            assert_eq!(found.host(), host);
         }
         assert_eq!(destination("http://[::1]:81/").unwrap().address().to_string(), "[::1]:81");
     }

@@ -85,7 +85,7 @@ impl ClientShared {
         tls: &ClientTls,
         ready: &ReadyConnection,
     ) -> Result<(), Error> {
-        let name = ServerName::try_from(to.host.clone())
+        let name = ServerName::try_from(to.host().to_owned())
             .map_err(|_| Error::new(TlsRefusal::ServerName))?;
         let options =
             TlsOptions::builder().handshake_timeout(self.options.connect_timeout).build()?;

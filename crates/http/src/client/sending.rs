@@ -1,6 +1,9 @@
 //! Sending a request: a connection, one exchange, and another one if the first connection was stale.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::rc::Rc;
+use std::task::Poll;
 
 use waterwheel_channel::{ChannelError, LocalLoop, timeout};
 use waterwheel_executor::Error;
@@ -89,7 +92,13 @@ impl ClientShared {
     ) -> Result<ReadyConnection, ClientError> {
         let limit = self.options.connect_timeout;
         let authority = &route.destination.authority;
-        match timeout(limit, self.acquire(here, route)).await {
+        let mut acquiring = pin!(self.acquire(here, route));
+        // Most connections are there: the pool has an idle one.
+        let first = poll_fn(|cx| Poll::Ready(acquiring.as_mut().poll(cx))).await;
+        if let Poll::Ready(outcome) = first {
+            return outcome;
+        }
+        match timeout(limit, acquiring).await {
             Ok(outcome) => outcome,
             Err(_) => Err(ClientError::ConnectTimeout { authority: authority.clone(), limit }),
         }
