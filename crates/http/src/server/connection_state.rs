@@ -38,6 +38,8 @@ pub(super) struct ConnectionState<F> {
     /// True while what follows the last request may be another protocol.
     pub(super) awaits_upgrade: bool,
     pub(super) is_draining: bool,
+    /// True if bytes of a request were read that cannot begin now: too many are in flight, or the channel has no room.
+    pub(super) is_held_back: bool,
     /// True if the client has finished sending.
     pub(super) is_input_over: bool,
     /// True if something was written and not flushed.
@@ -68,6 +70,7 @@ impl<F> ConnectionState<F> {
             is_last: false,
             awaits_upgrade: false,
             is_draining: false,
+            is_held_back: false,
             is_input_over: false,
             has_unflushed: false,
             written: 0,

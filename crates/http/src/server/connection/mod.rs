@@ -138,8 +138,9 @@ where
     #[inline]
     fn settle(&self, state: &mut ConnectionState<F>, ctx: &Ctx<'_>) -> bool {
         let is_idle = state.exchanges.is_empty();
-        // While the channel has no room, requests that were read may not have been begun.
-        if is_idle && (state.is_draining || (state.is_input_over && ctx.is_writable())) {
+        // Requests that were read while the channel had no room are begun when it has: an event of the channel says so.
+        let is_served = state.is_input_over && !state.is_held_back && ctx.is_writable();
+        if is_idle && (state.is_draining || is_served) {
             self.close(state, ctx);
             return false;
         }

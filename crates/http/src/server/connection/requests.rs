@@ -39,11 +39,17 @@ where
         buf: &mut Bytes,
         out: &mut Output<'_>,
     ) {
+        state.is_held_back = false;
         while state.phase == ConnectionPhase::Open {
             // The end of a body may need no further bytes; a request does.
-            if !state.decoder.is_in_body() && (buf.is_empty() || !self.may_begin(state, out.ctx()))
-            {
-                break;
+            if !state.decoder.is_in_body() {
+                if buf.is_empty() {
+                    break;
+                }
+                if !self.may_begin(state, out.ctx()) {
+                    state.is_held_back = true;
+                    break;
+                }
             }
             match state.decoder.decode(buf) {
                 Ok(Some(RequestEvent::Head(head))) => self.on_head(state, head, out),
