@@ -5,6 +5,7 @@ mod bodies;
 mod broken;
 mod draining;
 mod exchanges;
+mod own_server;
 mod proxies;
 mod random;
 mod redirects;

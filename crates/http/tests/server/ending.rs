@@ -37,6 +37,29 @@ fn h04_a_client_that_finishes_gets_every_answer() {
 }
 
 #[test]
+fn h04_requests_that_a_full_channel_holds_back_are_answered_after_their_client_has_finished() {
+    /// Answers with as many bytes as the path says, and after a moment if it is odd.
+    async fn sized(request: Request) -> Vec<u8> {
+        let size: usize = request.path()[1..].parse().unwrap_or(0);
+        if size % 2 == 1 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        vec![b'x'; size]
+    }
+    let server = HttpServer::builder(sized).max_pipelined(2).build().unwrap();
+    let mut bench = Bench::of(&server);
+    let sizes = [1, 62_218, 0, 0, 4_000, 0, 0, 1, 0, 0, 0, 65_042, 0, 0];
+    bench.channel.write_inbound(Bytes::from(sizes.map(|size| get(&format!("/{size}"))).concat()));
+    bench.channel.finish_inbound();
+    bench.channel.run();
+    for _ in 0..sizes.len() {
+        bench.channel.advance(Duration::from_millis(1));
+    }
+    assert_eq!(bench.received().matches("HTTP/1.1 200 OK").count(), sizes.len());
+    assert!(!bench.is_open());
+}
+
+#[test]
 fn h03_a_client_that_finishes_within_a_head_gets_400() {
     let mut bench = Bench::new(echo_path);
     bench.send("GET / HTTP/1.1\r\n");

@@ -1,4 +1,4 @@
-//! The server and the client of this crate, talking to each other within the process.
+//! The client against the server of this crate, within the process.
 
 use std::sync::Arc;
 use std::time::Duration;
