@@ -97,6 +97,32 @@ fn h04_requests_that_were_read_are_answered_though_the_channel_has_no_room() {
 }
 
 #[test]
+fn h04_requests_that_were_read_are_answered_though_the_flush_of_an_answer_makes_room() {
+    // On both sides of the high-water mark, with the head and without.
+    for len in [65_000, 65_400, 65_535, 65_600, 100_000] {
+        let gate = Gate::default();
+        let passed = gate.clone();
+        let service = move |_: Request| {
+            let gate = passed.clone();
+            async move {
+                gate.pass().await;
+                vec![b'x'; len]
+            }
+        };
+        let server = HttpServer::builder(service).max_pipelined(1).build().unwrap();
+        let mut bench = Bench::of(&server);
+        bench.send([get("/a"), get("/b"), get("/c")].concat());
+        bench.finish();
+        for _ in 0..3 {
+            gate.open();
+            bench.channel.run();
+        }
+        let answers = bench.received().matches("HTTP/1.1 200 OK").count();
+        assert_eq!((answers, bench.is_open()), (3, false), "{len}");
+    }
+}
+
+#[test]
 fn h04_answers_written_in_the_round_of_the_end_are_sent() {
     let server = HttpServer::new(echo_path);
     let mut bench = Bench::with_pipeline(|edit| {

@@ -1,6 +1,8 @@
 //! The corpus, held against the server and against the codec. A test for each group reports all of the group's failures.
 
+#[path = "../corpus/mod.rs"]
 mod corpus;
+mod corpus_tools;
 
 use std::cell::Cell;
 use std::rc::Rc;

@@ -1,15 +1,13 @@
 //! Tests of the corpus's own tools: the reader of answers, the runner, and the cases as data.
 
-mod corpus;
-
 use std::collections::HashSet;
 
-use corpus::answers::{Answer, AnswerError, read_answers};
-use corpus::case::{AnswerRule, Case, Ending, Expectation, Interim};
-use corpus::group::CaseGroup;
-use corpus::http_server_suite;
-use corpus::messages::{get, post, post_sized};
-use corpus::runner::{Played, Player, assert_conformance, failures_of};
+use crate::corpus::answers::{Answer, AnswerError, read_answers};
+use crate::corpus::case::{AnswerRule, Case, Ending, Expectation, Interim};
+use crate::corpus::group::CaseGroup;
+use crate::corpus::http_server_suite;
+use crate::corpus::messages::{get, post, post_sized};
+use crate::corpus::runner::{Played, Player, assert_conformance, failures_of};
 
 const DATE: &str = "Date: Sun, 06 Nov 1994 08:49:37 GMT\r\n";
 
@@ -324,7 +322,7 @@ fn h03_the_runner_finds_answers_that_depend_on_the_cuts() {
 
 macro_rules! list_groups {
     ($module:ident; $($name:ident)*) => {
-        [$((stringify!($name), corpus::$name()),)*]
+        [$((stringify!($name), crate::corpus::$name()),)*]
     };
 }
 
