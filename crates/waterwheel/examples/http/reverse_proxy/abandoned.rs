@@ -4,8 +4,6 @@
 //! does not read any more. A request that waits for its upstream would keep both connections until then, so a FIN is
 //! taken for the end, unless a part of a response is on its way: that is delivered.
 
-use std::io;
-
 use waterwheel::channel::{
     Ctx, Edit, Events, HalfClosed, Handler, HandlerResult, Msg, PeerFinished, Signature,
 };
@@ -20,7 +18,7 @@ struct CloseAbandoned;
 
 impl Handler for CloseAbandoned {
     fn interest(&self) -> Events {
-        Events::USER_EVENT | Events::ERROR
+        Events::USER_EVENT
     }
 
     fn signature(&self) -> Signature {
@@ -33,15 +31,6 @@ impl Handler for CloseAbandoned {
             ctx.close();
         }
         ctx.fire_user_event(event);
-        Ok(())
-    }
-
-    /// Drops the error of a client that goes with a RST, which is nothing to report: the channel is closed with it.
-    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        let kind = error.find().map(io::Error::kind);
-        if !matches!(kind, Some(io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe)) {
-            ctx.fire_error(error);
-        }
         Ok(())
     }
 }

@@ -64,6 +64,8 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(30);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let settings = ProxySettings::from_args()?;
+    // Before the address is printed: whoever knows it may send the signal.
+    let terminate = Terminate::new()?;
     let mut group = EventLoopGroup::builder(Auto).name("reverse proxy");
     if let Some(threads) = settings.threads {
         group = group.threads(threads);
@@ -93,7 +95,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listener = server.extend(bootstrap).bind(("127.0.0.1", settings.port)).join()?;
     println!("listening on {}", listener.local_address().ok_or("the server is not bound")?);
     let drain = DrainOptions::within(DRAIN_LIMIT);
-    Terminate::new()?.drain(&group, drain.shutdown(Duration::ZERO, Duration::from_secs(5))?);
+    terminate.drain(&group, drain.shutdown(Duration::ZERO, Duration::from_secs(5))?);
     group.termination().join()?;
     Ok(())
 }
