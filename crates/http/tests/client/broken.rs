@@ -85,7 +85,7 @@ fn h11_malformed_responses_close_the_connection() {
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         "HTTP/1.1 200 OK\nContent-Length: 0\n\n",
         "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-        // Nobody has asked for another protocol.
+        // The request has not asked for another protocol.
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n",
     ] {
         let mut bench = Bench::new();
