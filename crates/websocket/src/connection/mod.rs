@@ -1,0 +1,3 @@
+//! The handlers of a connection: messages in and out, keep-alive, close.
+
+pub(crate) mod options;

@@ -1,0 +1,25 @@
+//! Frames and messages as state machines over bytes: no channel, no clock.
+//!
+//! ```text
+//!   bytes in any pieces ──► MessageDecoder: frame head ─► unmask ─► inflate ─► UTF-8 check ─► message | ProtocolError
+//!   message ──► MessageEncoder: deflate ─► frame head ─► mask ──► bytes
+//! ```
+//!
+//! | file | |
+//! |---|---|
+//! | `message.rs`, `close.rs`, `error.rs`, `limits.rs` | values |
+//! | `frame_head.rs`, `mask.rs`, `utf8.rs` | parts of a frame: its head, its mask, the check of a text |
+//! | `message_buffer.rs`, `decoder.rs` | reading |
+//! | `encoder.rs`, `broadcast.rs` | writing, to one peer and to many |
+
+pub(crate) mod broadcast;
+pub(crate) mod close;
+pub(crate) mod decoder;
+pub(crate) mod encoder;
+pub(crate) mod error;
+pub(crate) mod frame_head;
+pub(crate) mod limits;
+mod mask;
+pub(crate) mod message;
+mod message_buffer;
+mod utf8;
