@@ -44,6 +44,7 @@ pub use waterwheel_http as http;
 pub use waterwheel_net as net;
 pub use waterwheel_pool as pool;
 pub use waterwheel_tls as tls;
+pub use waterwheel_websocket as websocket;
 
 #[doc = include_str!("../../../docs/EXAMPLES.md")]
 pub mod examples {}

@@ -17,10 +17,15 @@
 //! A module imports its own layer and those below, in the order of this table.
 #![forbid(unsafe_code)]
 
+mod async_socket;
 mod connection;
 mod deflate;
 mod protocol;
 
+pub use crate::async_socket::WebSocket;
+pub use crate::async_socket::halves::{WebSocketReader, WebSocketWriter};
+pub use crate::connection::context::WebSocketContext;
+pub use crate::connection::handler::{CloseOutcome, WebSocketHandler};
 pub use crate::connection::options::{
     InvalidWebSocketOption, WebSocketOptions, WebSocketOptionsBuilder,
 };

@@ -57,6 +57,30 @@ impl WebSocketMessage {
     }
 }
 
+impl From<String> for WebSocketMessage {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&str> for WebSocketMessage {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<Bytes> for WebSocketMessage {
+    fn from(bytes: Bytes) -> Self {
+        Self::Binary(bytes)
+    }
+}
+
+impl From<Vec<u8>> for WebSocketMessage {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Binary(bytes.into())
+    }
+}
+
 impl PartData {
     /// Returns the number of bytes.
     #[must_use]

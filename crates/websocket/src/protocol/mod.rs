@@ -7,13 +7,14 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `message.rs`, `close.rs`, `error.rs`, `limits.rs` | values |
+//! | `message.rs`, `close.rs`, `close_handshake.rs`, `error.rs`, `limits.rs` | values |
 //! | `frame_head.rs`, `mask.rs`, `utf8.rs` | parts of a frame: its head, its mask, the check of a text |
 //! | `message_buffer.rs`, `decoder.rs` | reading |
 //! | `encoder.rs`, `broadcast.rs` | writing, to one peer and to many |
 
 pub(crate) mod broadcast;
 pub(crate) mod close;
+pub(crate) mod close_handshake;
 pub(crate) mod decoder;
 pub(crate) mod encoder;
 pub(crate) mod error;
@@ -21,5 +22,5 @@ pub(crate) mod frame_head;
 pub(crate) mod limits;
 mod mask;
 pub(crate) mod message;
-mod message_buffer;
+pub(crate) mod message_buffer;
 mod utf8;

@@ -1,0 +1,289 @@
+//! What both slots of a connection share.
+
+use std::cell::{Cell, RefCell};
+use std::mem;
+use std::rc::Rc;
+
+use bytes::{Bytes, BytesMut};
+use waterwheel_channel::{Completion, Ctx, Hold, LocalCtx};
+use waterwheel_executor::Error;
+
+use super::agreement::Agreement;
+use super::options::OptionValues;
+use super::time_limits::CLOSE_TIMER;
+use crate::protocol::broadcast::BroadcastMessage;
+use crate::protocol::close::{CloseCode, CloseReason};
+use crate::protocol::close_handshake::{CloseAction, CloseHandshake};
+use crate::protocol::encoder::MessageEncoder;
+use crate::protocol::error::SendError;
+use crate::protocol::message::WebSocketMessage;
+use crate::protocol::message_buffer::MessageKind;
+
+/// The state that both slots of a connection share. Nothing of it is borrowed while a handler is called.
+pub(super) struct SocketState {
+    pub(super) agreement: Agreement,
+    encoder: RefCell<MessageEncoder>,
+    handshake: Cell<CloseHandshake>,
+    /// True if something was written that the end of the round flushes.
+    has_unflushed: Cell<bool>,
+    /// The bytes that were written to the channel.
+    written: Cell<u64>,
+    /// The context of the decoder's slot, which has the timers.
+    decoder_slot: RefCell<Option<LocalCtx>>,
+    /// The closes of the channel that wait for the closing handshake.
+    closes: RefCell<Vec<Completion>>,
+    /// Makes a drain of the loop wait for the closing handshake.
+    hold: Cell<Option<Hold>>,
+    /// True once the time limit of the closing handshake is set.
+    is_ending: Cell<bool>,
+    /// True once the channel is closed, or about to be.
+    is_over: Cell<bool>,
+}
+
+impl SocketState {
+    pub(super) fn new(agreement: Agreement) -> Self {
+        let encoder = MessageEncoder::new(agreement.role);
+        let encoder = match (&agreement.options.values().deflate, &agreement.deflate) {
+            (Some(options), Some(parameters)) => encoder.deflate(options, parameters),
+            _ => encoder,
+        };
+        Self {
+            agreement,
+            encoder: RefCell::new(encoder),
+            handshake: Cell::default(),
+            has_unflushed: Cell::default(),
+            written: Cell::default(),
+            decoder_slot: RefCell::default(),
+            closes: RefCell::default(),
+            hold: Cell::default(),
+            is_ending: Cell::default(),
+            is_over: Cell::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn options(&self) -> &OptionValues {
+        self.agreement.options.values()
+    }
+
+    pub(super) fn set_decoder_slot(&self, ctx: &Ctx<'_>) {
+        *self.decoder_slot.borrow_mut() = Some(ctx.to_local());
+    }
+
+    #[inline]
+    pub(super) fn is_receiving(&self) -> bool {
+        self.handshake.get().is_receiving()
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.handshake.get() != CloseHandshake::Open
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written.get()
+    }
+
+    // Messages.
+
+    /// Sends a message from the decoder's slot.
+    #[inline]
+    pub(super) fn send(&self, ctx: &Ctx<'_>, message: WebSocketMessage) -> Result<(), SendError> {
+        if let WebSocketMessage::Close(reason) = message {
+            self.begin_close(ctx, reason);
+            return Ok(());
+        }
+        self.encode(ctx, |encoder, dst| encoder.encode(message, dst))?;
+        self.flush_later(ctx);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn send_data(
+        &self,
+        ctx: &Ctx<'_>,
+        kind: MessageKind,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        self.encode(ctx, |encoder, dst| encoder.encode_data(kind, data, dst).map(|()| None))?;
+        self.flush_later(ctx);
+        Ok(())
+    }
+
+    #[inline]
+    pub(super) fn send_broadcast(
+        &self,
+        ctx: &Ctx<'_>,
+        message: &BroadcastMessage,
+    ) -> Result<(), SendError> {
+        self.encode(ctx, |encoder, dst| encoder.encode_broadcast(message, dst))?;
+        self.flush_later(ctx);
+        Ok(())
+    }
+
+    /// Encodes a message and writes its bytes, from either slot.
+    #[inline]
+    pub(super) fn encode(
+        &self,
+        ctx: &Ctx<'_>,
+        encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
+    ) -> Result<(), SendError> {
+        let (mut outcome, mut len) = (Ok(None), 0);
+        let _ = ctx.write_encoded(|dst| {
+            outcome = encode(&mut self.encoder.borrow_mut(), dst);
+            len = dst.len();
+            if outcome.is_ok() { Ok(()) } else { Err(refused()) }
+        });
+        let payload = outcome?;
+        if let Some(payload) = payload {
+            len += payload.len();
+            ctx.write(payload);
+        }
+        self.written.set(self.written.get() + len as u64);
+        Ok(())
+    }
+
+    /// Encodes a message with a completion, which completes with the last of its bytes.
+    pub(super) fn encode_with(
+        &self,
+        ctx: &Ctx<'_>,
+        done: &mut Completion,
+        encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
+    ) -> Result<(), SendError> {
+        let mut head = BytesMut::new();
+        let payload = encode(&mut self.encoder.borrow_mut(), &mut head)?;
+        let len = head.len() + payload.as_ref().map_or(0, Bytes::len);
+        self.written.set(self.written.get() + len as u64);
+        match payload {
+            None => ctx.write_with(head.freeze(), done.take()),
+            Some(payload) => {
+                if !head.is_empty() {
+                    ctx.write(head.freeze());
+                }
+                ctx.write_with(payload, done.take());
+            }
+        }
+        Ok(())
+    }
+
+    /// Flushes at the end of the round of reads, or now if there is none.
+    #[inline]
+    fn flush_later(&self, ctx: &Ctx<'_>) {
+        if ctx.is_in_read_round() {
+            self.has_unflushed.set(true);
+        } else {
+            ctx.flush();
+        }
+    }
+
+    /// Flushes what was sent in this round of reads.
+    #[inline]
+    pub(super) fn flush_round(&self, ctx: &Ctx<'_>) {
+        if self.has_unflushed.replace(false) {
+            ctx.flush();
+        }
+    }
+
+    // The closing handshake.
+
+    /// Begins the closing handshake, from either slot.
+    pub(super) fn begin_close(&self, ctx: &Ctx<'_>, reason: Option<CloseReason>) {
+        let action = self.step(CloseHandshake::begin);
+        self.perform(ctx, action, reason);
+    }
+
+    /// Notes the Close of the peer: answers it, if it is no answer.
+    pub(super) fn on_peer_close(&self, ctx: &Ctx<'_>, reason: Option<&CloseReason>) {
+        let action = self.step(CloseHandshake::receive);
+        // Its code without its text: RFC 6455, section 5.5.1.
+        self.perform(ctx, action, reason.map(|reason| reason.code().into()));
+    }
+
+    /// Fails the connection.
+    pub(super) fn fail(&self, ctx: &Ctx<'_>, reason: CloseReason) {
+        let action = self.step(CloseHandshake::fail);
+        self.perform(ctx, action, Some(reason));
+    }
+
+    fn step(&self, step: impl FnOnce(&mut CloseHandshake) -> CloseAction) -> CloseAction {
+        let mut handshake = self.handshake.get();
+        let action = step(&mut handshake);
+        self.handshake.set(handshake);
+        action
+    }
+
+    fn perform(&self, ctx: &Ctx<'_>, action: CloseAction, reason: Option<CloseReason>) {
+        match action {
+            CloseAction::Nothing => return,
+            CloseAction::Send | CloseAction::SendAndEnd => {
+                let close = WebSocketMessage::Close(reason);
+                // Nothing else has sent a Close: the state of the handshake says so.
+                let _ = self.encode(ctx, |encoder, dst| encoder.encode(close, dst));
+                self.has_unflushed.set(false);
+                ctx.flush();
+            }
+            CloseAction::End => {}
+        }
+        if action != CloseAction::Send {
+            // The peer reads the Close before the end of the data, and then ends the connection; or has done so.
+            ctx.shutdown_output();
+        }
+        if self.is_ending.replace(true) {
+            return; // The time limit of the handshake is one for all of it.
+        }
+        self.hold.set(Some(ctx.hold()));
+        let limit = self.options().close_timeout;
+        let slot = self.decoder_slot.borrow().clone();
+        if let Some(slot) = slot {
+            // A slot that is gone has no connection to limit.
+            let _ = slot.run(move |ctx| {
+                ctx.schedule(limit, CLOSE_TIMER);
+            });
+        }
+    }
+
+    /// Keeps a close of the channel until the closing handshake is over, which it begins. Returns false if there is no
+    /// connection for one.
+    pub(super) fn hold_close(&self, ctx: &Ctx<'_>, done: &mut Completion) -> bool {
+        let is_live = self.decoder_slot.borrow().as_ref().is_some_and(LocalCtx::is_live);
+        if !ctx.is_active() || !is_live || self.is_over.get() {
+            return false;
+        }
+        self.closes.borrow_mut().push(done.take());
+        let code = match ctx.channel().close_cause() {
+            None => CloseCode::NORMAL,
+            Some(_) => CloseCode::INTERNAL_ERROR,
+        };
+        self.begin_close(ctx, Some(code.into()));
+        true
+    }
+
+    /// Closes the channel: the closing handshake is over.
+    pub(super) fn close_channel(&self, ctx: &Ctx<'_>) {
+        self.is_over.set(true);
+        drop(self.hold.take());
+        let closes = mem::take(&mut *self.closes.borrow_mut());
+        if closes.is_empty() {
+            return ctx.close();
+        }
+        for done in closes {
+            ctx.close_with(done);
+        }
+    }
+
+    /// Releases what waits for the end of the connection: the channel is closed, or the handlers were removed.
+    pub(super) fn release(&self) {
+        self.is_over.set(true);
+        drop(self.hold.take());
+        self.handshake.set(CloseHandshake::Ended);
+        let closes = mem::take(&mut *self.closes.borrow_mut());
+        for done in closes {
+            done.succeed();
+        }
+    }
+}
+
+/// The error that keeps the bytes of a refused message from being written; the caller has the reason.
+#[cold]
+fn refused() -> Error {
+    Error::new(SendError::Closing)
+}
