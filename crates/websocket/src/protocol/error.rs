@@ -1,5 +1,7 @@
 //! What is wrong with the bytes of a peer, or with a message that is to be sent.
 
+use waterwheel_executor::Error;
+
 use super::close::CloseCode;
 
 /// A violation of the protocol or of a limit by the peer. The connection fails with its
@@ -110,4 +112,10 @@ pub enum SendError {
     /// A whole message, or a part of another kind, while a message in parts is being sent.
     #[error("a message in parts has not ended: its next part has to come first")]
     UnfinishedMessage,
+}
+
+impl From<SendError> for Error {
+    fn from(error: SendError) -> Self {
+        Error::new(error)
+    }
 }
