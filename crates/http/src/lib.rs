@@ -73,7 +73,7 @@ pub use crate::client::error::{ClientError, InvalidClient};
 pub use crate::client::options::ClientBuilder;
 pub use crate::client::proxy::Proxy;
 pub use crate::client::request_builder::RequestBuilder;
-pub use crate::client::upgrade::into_upgraded;
+pub use crate::client::upgrade::{into_upgraded, upgrade_connection};
 pub use crate::codec::{
     Aggregator, BodyEnd, FullRequest, FullResponse, HttpClientCodec, HttpClientCodecBuilder,
     HttpCodecError, HttpServerCodec, HttpServerCodecBuilder, RefuseRequest, RequestRefused,

@@ -153,6 +153,13 @@ pub enum ClientError {
         /// The status of the response.
         status: StatusCode,
     },
+    /// The handlers of the protocol that follows HTTP could not be added. The connection is closed.
+    #[error("the handlers of the next protocol could not be added: {cause}")]
+    Upgrade {
+        /// The error of the initialiser, or of the pipeline.
+        #[source]
+        cause: Error,
+    },
 }
 
 /// Why a client cannot be built.

@@ -3,7 +3,8 @@
 use bytes::Bytes;
 use http::StatusCode;
 use waterwheel_async::AsyncChannel;
-use waterwheel_channel::LocalLoop;
+use waterwheel_channel::{Edit, LocalLoop};
+use waterwheel_executor::Error;
 
 use super::connection::handler::{CLIENT, ClientConnection};
 use super::error::ClientError;
@@ -33,6 +34,41 @@ use crate::service::service::Response;
 /// [`ClientError::NotUpgraded`] for any other response, and if the connection has ended meanwhile;
 /// [`ClientError::NoLoop`] on another thread.
 pub fn into_upgraded(response: Response<Incoming>) -> Result<AsyncChannel<Bytes>, ClientError> {
+    upgrade_connection(response, |edit| AsyncChannel::install(edit))
+}
+
+/// Takes over the connection of a response that ends HTTP, for the handlers that `initialiser` adds: they take the place
+/// of HTTP's in a channel that is active already, and are given what the server has sent behind the response. Returns the
+/// value of the initialiser. [`into_upgraded`] does this for an async function.
+///
+/// ```
+/// use waterwheel_channel::{Channel, Ctx, Handler, HandlerResult, Msg};
+/// use waterwheel_http::{ClientError, Incoming, Response, upgrade_connection};
+///
+/// struct Echo;
+///
+/// impl Handler for Echo {
+///     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+///         ctx.write_and_flush(msg);
+///         Ok(())
+///     }
+/// }
+///
+/// fn echo(response: Response<Incoming>) -> Result<Channel, ClientError> {
+///     upgrade_connection(response, |edit| {
+///         edit.add_last("echo", Echo)?;
+///         Ok(edit.channel())
+///     })
+/// }
+/// # drop(echo);
+/// ```
+///
+/// # Errors
+/// As [`into_upgraded`]; [`ClientError::Upgrade`] if the initialiser fails. The connection is closed.
+pub fn upgrade_connection<T>(
+    response: Response<Incoming>,
+    initialiser: impl FnOnce(&mut Edit<'_>) -> Result<T, Error>,
+) -> Result<T, ClientError> {
     let status = response.status();
     let may_be = status == StatusCode::SWITCHING_PROTOCOLS || status.is_success();
     let (true, Some(channel)) = (may_be, response.body().channel()) else {
@@ -43,9 +79,9 @@ pub fn into_upgraded(response: Response<Incoming>) -> Result<AsyncChannel<Bytes>
     let link = here.with_pipeline(channel, |pipeline| {
         pipeline.with_handler(CLIENT, |handler: &mut ClientConnection| handler.link())
     });
-    match link.flatten().and_then(|link| link.take_over(response.body())) {
+    match link.flatten().and_then(|link| link.take_over(response.body(), initialiser)) {
         Some(Ok(upgraded)) => Ok(upgraded),
-        // The pipeline could not be changed: the connection is being closed.
-        Some(Err(_)) | None => Err(ClientError::NotUpgraded { status }),
+        Some(Err(cause)) => Err(ClientError::Upgrade { cause }),
+        None => Err(ClientError::NotUpgraded { status }),
     }
 }

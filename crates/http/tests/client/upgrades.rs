@@ -1,8 +1,14 @@
 //! Responses that end HTTP.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use bytes::Bytes;
 use http::{Method, Response};
 use waterwheel_async::AsyncChannel;
-use waterwheel_http::{ClientError, Incoming, into_upgraded};
+use waterwheel_channel::{Ctx, Edit, Handler, HandlerResult, Msg};
+use waterwheel_executor::Error;
+use waterwheel_http::{ClientError, Incoming, into_upgraded, upgrade_connection};
 use waterwheel_testkit::manual::Peer;
 
 use crate::support::{Bench, OK_HELLO, URL};
@@ -74,6 +80,75 @@ fn h11_a_switched_connection_is_taken_over_with_what_was_read() {
         bench.drop_on_loop(channel);
         assert!(peer.is_closed());
         bench.assert_nothing_left();
+    }
+}
+
+#[test]
+fn h11_a_switched_connection_is_taken_over_by_handlers_with_what_was_read() {
+    let mut bench = Bench::new();
+    let (peer, response) = switched(&mut bench, &format!("{SWITCHED}first, "));
+    let (recorder, log) = Recorder::new();
+    let channel = bench
+        .event_loop
+        .on_loop(|_| {
+            upgrade_connection(response, |edit| {
+                edit.add_last("recorder", recorder)?;
+                Ok(edit.channel())
+            })
+        })
+        .unwrap()
+        .unwrap();
+    bench.run();
+    bench.send(&peer, "second.");
+    assert_eq!(log.take(), ["added active", "first, ", "complete", "second.", "complete"]);
+    drop(channel.write_and_flush(Bytes::from_static(b"answer")));
+    bench.run();
+    assert_eq!(bench.received(&peer), "answer");
+    drop(channel.close());
+    bench.run();
+    assert!(peer.is_closed());
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn h11_the_error_of_an_initialiser_closes_the_connection_and_is_told() {
+    let mut bench = Bench::new();
+    let (peer, response) = switched(&mut bench, SWITCHED);
+    let refused = |_: &mut Edit<'_>| Err::<(), _>(Error::new("no handlers today"));
+    let error =
+        bench.event_loop.on_loop(|_| upgrade_connection(response, refused).unwrap_err()).unwrap();
+    assert!(matches!(error, ClientError::Upgrade { .. }), "{error}");
+    assert!(error.to_string().ends_with("no handlers today"), "{error}");
+    bench.run();
+    assert!(peer.is_closed());
+    bench.assert_nothing_left();
+}
+
+/// Notes what it sees of a channel.
+struct Recorder(Rc<RefCell<Vec<String>>>);
+
+impl Recorder {
+    fn new() -> (Self, Rc<RefCell<Vec<String>>>) {
+        let log = Rc::new(RefCell::new(Vec::new()));
+        (Self(log.clone()), log)
+    }
+}
+
+impl Handler for Recorder {
+    fn on_added(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+        self.0.borrow_mut().push(if ctx.is_active() { "added active" } else { "added" }.into());
+        Ok(())
+    }
+
+    fn on_read(&mut self, _: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        let bytes = msg.into_bytes().unwrap();
+        self.0.borrow_mut().push(String::from_utf8_lossy(&bytes).into_owned());
+        Ok(())
+    }
+
+    fn on_read_complete(&mut self, _: &Ctx<'_>) -> HandlerResult {
+        self.0.borrow_mut().push("complete".into());
+        Ok(())
     }
 }
 

@@ -3,8 +3,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 
-use waterwheel_async::AsyncChannel;
-use waterwheel_channel::{Channel, Ctx, Cumulation, LocalCtx};
+use waterwheel_channel::{Channel, Ctx, Cumulation, Edit, LocalCtx};
 use waterwheel_executor::Error;
 use waterwheel_pool::Lease;
 
@@ -181,19 +180,20 @@ impl ConnectionLink {
 
     /// Takes the channel over for another protocol, after the end of HTTP. `None` also if that was another response than
     /// the one with this body: the connection may have been used again since.
-    pub(in crate::client) fn take_over(
+    pub(in crate::client) fn take_over<T>(
         &self,
         body: &Incoming,
-    ) -> Option<Result<AsyncChannel<bytes::Bytes>, Error>> {
+        initialiser: impl FnOnce(&mut Edit<'_>) -> Result<T, Error>,
+    ) -> Option<Result<T, Error>> {
         self.run_now(|ctx| {
             let exchange = self.take_upgraded(ctx, |pipe| body.is_read_from(pipe))?;
-            let channel = ctx.pipeline().edit(|edit| {
-                let channel = AsyncChannel::install(edit)?;
+            let upgraded = ctx.pipeline().edit(|edit| {
+                let upgraded = initialiser(edit)?;
                 edit.remove_if_present(ctx.slot())?;
-                Ok::<_, Error>(channel)
+                Ok::<_, Error>(upgraded)
             });
-            let channel = match channel {
-                Ok(channel) => channel,
+            let upgraded = match upgraded {
+                Ok(upgraded) => upgraded,
                 Err(error) => {
                     exchange.lease.discard();
                     return Some(Err(error));
@@ -204,9 +204,10 @@ impl ConnectionLink {
             let rest = self.state.borrow_mut().unread.take();
             if !rest.is_empty() {
                 ctx.fire_read(rest);
+                ctx.fire_read_complete();
             }
             drop(exchange.pause);
-            Some(Ok(channel))
+            Some(Ok(upgraded))
         })
         .flatten()
     }
