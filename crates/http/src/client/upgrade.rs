@@ -34,7 +34,7 @@ use crate::service::service::Response;
 /// [`ClientError::NotUpgraded`] for any other response, and if the connection has ended meanwhile;
 /// [`ClientError::NoLoop`] on another thread.
 pub fn into_upgraded(response: Response<Incoming>) -> Result<AsyncChannel<Bytes>, ClientError> {
-    upgrade_connection(response, |edit| AsyncChannel::install(edit))
+    upgrade_connection(response, AsyncChannel::install)
 }
 
 /// Takes over the connection of a response that ends HTTP, for the handlers that `initialiser` adds: they take the place
