@@ -38,8 +38,8 @@ pub fn into_upgraded(response: Response<Incoming>) -> Result<AsyncChannel<Bytes>
 }
 
 /// Takes over the connection of a response that ends HTTP, for the handlers that `initialiser` adds: they take the place
-/// of HTTP's in a channel that is active already, and are given what the server has sent behind the response. Returns the
-/// value of the initialiser. [`into_upgraded`] does this for an async function.
+/// of HTTP's, see the connection from its beginning (`on_active`), and are given what the server has sent behind the
+/// response. Returns the value of the initialiser. [`into_upgraded`] does this for an async function.
 ///
 /// ```
 /// use waterwheel_channel::{Channel, Ctx, Handler, HandlerResult, Msg};

@@ -201,6 +201,7 @@ impl ConnectionLink {
             };
             // The pool neither counts nor closes it any more.
             let _ = exchange.lease.into_channel();
+            ctx.fire_active();
             let rest = self.state.borrow_mut().unread.take();
             if !rest.is_empty() {
                 ctx.fire_read(rest);
