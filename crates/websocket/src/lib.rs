@@ -22,6 +22,9 @@ mod connection;
 mod deflate;
 mod protocol;
 
+/// The type of texts: a `str` whose memory is shared by its clones and slices.
+pub use bytestring::ByteString;
+
 pub use crate::async_socket::WebSocket;
 pub use crate::async_socket::halves::{WebSocketReader, WebSocketWriter};
 pub use crate::connection::context::WebSocketContext;

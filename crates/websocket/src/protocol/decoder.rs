@@ -159,7 +159,7 @@ impl MessageDecoder {
         match kind {
             MessageKind::Binary => Ok(Some(WebSocketMessage::Binary(Bytes::from(payload)))),
             MessageKind::Text => match String::from_utf8(payload) {
-                Ok(text) => Ok(Some(WebSocketMessage::Text(text))),
+                Ok(text) => Ok(Some(WebSocketMessage::Text(text.into()))),
                 Err(_) => {
                     self.end(input);
                     Err(ProtocolError::InvalidUtf8)

@@ -100,7 +100,7 @@ impl MessageEncoder {
         }
         match message {
             WebSocketMessage::Text(text) => {
-                self.encode_whole(MessageKind::Text, text.into_bytes().into(), dst)
+                self.encode_whole(MessageKind::Text, text.into_bytes(), dst)
             }
             WebSocketMessage::Binary(bytes) => self.encode_whole(MessageKind::Binary, bytes, dst),
             WebSocketMessage::Part(part) => self.encode_part(part, dst),
@@ -165,7 +165,7 @@ impl MessageEncoder {
         dst: &mut BytesMut,
     ) -> Result<Option<Bytes>, SendError> {
         let (kind, data) = match part.data {
-            PartData::Text(text) => (MessageKind::Text, Bytes::from(text.into_bytes())),
+            PartData::Text(text) => (MessageKind::Text, text.into_bytes()),
             PartData::Binary(bytes) => (MessageKind::Binary, bytes),
         };
         let (open, opcode) = match self.part {
