@@ -32,7 +32,8 @@ pub use crate::connection::handler::{CloseOutcome, WebSocketHandler};
 pub use crate::connection::options::{
     InvalidWebSocketOption, WebSocketOptions, WebSocketOptionsBuilder,
 };
-pub use crate::deflate::options::DeflateOptions;
+pub use crate::deflate::negotiation::DeflateNegotiationError;
+pub use crate::deflate::options::{DeflateOptions, DeflateOptionsBuilder, InvalidDeflateOption};
 pub use crate::deflate::parameters::DeflateParameters;
 pub use crate::protocol::broadcast::BroadcastMessage;
 pub use crate::protocol::close::{CloseCode, CloseReason};

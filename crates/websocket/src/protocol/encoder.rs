@@ -68,10 +68,10 @@ impl MessageEncoder {
     pub fn deflate(mut self, options: &DeflateOptions, parameters: &DeflateParameters) -> Self {
         let (no_context_takeover, window_bits) = match self.role {
             WebSocketRole::Server => {
-                (parameters.server_no_context_takeover, parameters.server_max_window_bits)
+                (parameters.server_no_context_takeover(), parameters.server_max_window_bits())
             }
             WebSocketRole::Client => {
-                (parameters.client_no_context_takeover, parameters.client_max_window_bits)
+                (parameters.client_no_context_takeover(), parameters.client_max_window_bits())
             }
         };
         let deflater = Deflater::new(options.level, no_context_takeover, window_bits);
