@@ -22,6 +22,9 @@ mod connection;
 mod deflate;
 mod protocol;
 
+/// The type of texts: a `str` whose memory is shared by its clones and slices.
+pub use bytestring::ByteString;
+
 pub use crate::async_socket::WebSocket;
 pub use crate::async_socket::halves::{WebSocketReader, WebSocketWriter};
 pub use crate::connection::context::WebSocketContext;
@@ -29,7 +32,8 @@ pub use crate::connection::handler::{CloseOutcome, WebSocketHandler};
 pub use crate::connection::options::{
     InvalidWebSocketOption, WebSocketOptions, WebSocketOptionsBuilder,
 };
-pub use crate::deflate::options::DeflateOptions;
+pub use crate::deflate::negotiation::DeflateNegotiationError;
+pub use crate::deflate::options::{DeflateOptions, DeflateOptionsBuilder, InvalidDeflateOption};
 pub use crate::deflate::parameters::DeflateParameters;
 pub use crate::protocol::broadcast::BroadcastMessage;
 pub use crate::protocol::close::{CloseCode, CloseReason};

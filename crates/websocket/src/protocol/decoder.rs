@@ -99,10 +99,10 @@ impl MessageDecoder {
     pub fn deflate(mut self, parameters: &DeflateParameters) -> Self {
         let (no_context_takeover, window_bits) = match self.role {
             WebSocketRole::Server => {
-                (parameters.client_no_context_takeover, parameters.client_max_window_bits)
+                (parameters.client_no_context_takeover(), parameters.client_max_window_bits())
             }
             WebSocketRole::Client => {
-                (parameters.server_no_context_takeover, parameters.server_max_window_bits)
+                (parameters.server_no_context_takeover(), parameters.server_max_window_bits())
             }
         };
         self.inflater = Some(Inflater::new(no_context_takeover, window_bits));
@@ -159,7 +159,7 @@ impl MessageDecoder {
         match kind {
             MessageKind::Binary => Ok(Some(WebSocketMessage::Binary(Bytes::from(payload)))),
             MessageKind::Text => match String::from_utf8(payload) {
-                Ok(text) => Ok(Some(WebSocketMessage::Text(text))),
+                Ok(text) => Ok(Some(WebSocketMessage::Text(text.into()))),
                 Err(_) => {
                     self.end(input);
                     Err(ProtocolError::InvalidUtf8)

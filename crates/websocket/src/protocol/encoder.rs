@@ -68,10 +68,10 @@ impl MessageEncoder {
     pub fn deflate(mut self, options: &DeflateOptions, parameters: &DeflateParameters) -> Self {
         let (no_context_takeover, window_bits) = match self.role {
             WebSocketRole::Server => {
-                (parameters.server_no_context_takeover, parameters.server_max_window_bits)
+                (parameters.server_no_context_takeover(), parameters.server_max_window_bits())
             }
             WebSocketRole::Client => {
-                (parameters.client_no_context_takeover, parameters.client_max_window_bits)
+                (parameters.client_no_context_takeover(), parameters.client_max_window_bits())
             }
         };
         let deflater = Deflater::new(options.level, no_context_takeover, window_bits);
@@ -100,7 +100,7 @@ impl MessageEncoder {
         }
         match message {
             WebSocketMessage::Text(text) => {
-                self.encode_whole(MessageKind::Text, text.into_bytes().into(), dst)
+                self.encode_whole(MessageKind::Text, text.into_bytes(), dst)
             }
             WebSocketMessage::Binary(bytes) => self.encode_whole(MessageKind::Binary, bytes, dst),
             WebSocketMessage::Part(part) => self.encode_part(part, dst),
@@ -165,7 +165,7 @@ impl MessageEncoder {
         dst: &mut BytesMut,
     ) -> Result<Option<Bytes>, SendError> {
         let (kind, data) = match part.data {
-            PartData::Text(text) => (MessageKind::Text, Bytes::from(text.into_bytes())),
+            PartData::Text(text) => (MessageKind::Text, text.into_bytes()),
             PartData::Binary(bytes) => (MessageKind::Binary, bytes),
         };
         let (open, opcode) = match self.part {

@@ -1,6 +1,7 @@
 //! Messages, as handlers and async functions read and write them.
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use waterwheel_channel::Message;
 
 use super::close::CloseReason;
@@ -13,7 +14,7 @@ use super::close::CloseReason;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WebSocketMessage {
     /// A text.
-    Text(String),
+    Text(ByteString),
     /// A binary message.
     Binary(Bytes),
     /// A part of a text or of a binary message.
@@ -40,14 +41,14 @@ pub struct MessagePart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PartData {
     /// Text.
-    Text(String),
+    Text(ByteString),
     /// Bytes.
     Binary(Bytes),
 }
 
 impl WebSocketMessage {
     /// Returns a text.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn text(text: impl Into<ByteString>) -> Self {
         Self::Text(text.into())
     }
 
@@ -57,15 +58,21 @@ impl WebSocketMessage {
     }
 }
 
+impl From<ByteString> for WebSocketMessage {
+    fn from(text: ByteString) -> Self {
+        Self::Text(text)
+    }
+}
+
 impl From<String> for WebSocketMessage {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(text.into())
     }
 }
 
 impl From<&str> for WebSocketMessage {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(text.into())
     }
 }
 

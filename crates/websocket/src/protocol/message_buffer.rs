@@ -78,7 +78,7 @@ impl MessageBuffer {
     #[inline]
     pub(super) fn into_message(self) -> Result<WebSocketMessage, ProtocolError> {
         match self {
-            Self::Text(text, cut) if cut.is_empty() => Ok(WebSocketMessage::Text(text)),
+            Self::Text(text, cut) if cut.is_empty() => Ok(WebSocketMessage::Text(text.into())),
             Self::Text(..) => Err(ProtocolError::InvalidUtf8),
             Self::Binary(bytes) => Ok(WebSocketMessage::Binary(Bytes::from(bytes))),
         }
@@ -90,7 +90,7 @@ impl MessageBuffer {
             Self::Text(_, cut) if is_last && !cut.is_empty() => {
                 return Err(ProtocolError::InvalidUtf8);
             }
-            Self::Text(text, _) => PartData::Text(mem::take(text)),
+            Self::Text(text, _) => PartData::Text(mem::take(text).into()),
             Self::Binary(bytes) => PartData::Binary(Bytes::from(mem::take(bytes))),
         };
         Ok(WebSocketMessage::Part(MessagePart { data, is_last }))
