@@ -35,6 +35,8 @@
 //! | `micro http-server <port>` | hyper's HTTP/1 on one loop: `Hello, World!` |
 //! | `micro plaintext <port>` | the same by `waterwheel::http` |
 //! | `micro requests <n> <depth>` | requests to it over a socket, so many at a time, the loop on its own thread |
+//! | `micro websocket <port>` | a server of WebSocket: messages are echoed on `/echo`, and sent to all on `/broadcast` |
+//! | `micro messages <n>` | messages of 64 bytes to it over a socket, the loop on its own thread |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -51,6 +53,7 @@ mod served;
 mod streams;
 mod timers;
 mod tls;
+mod websocket;
 
 use std::error::Error;
 use std::hint::{black_box, spin_loop};
@@ -107,6 +110,11 @@ fn main() -> MicroResult {
         "plaintext" => match &arguments[1..] {
             [port] => plaintext::server(port.parse()?),
             _ => Err("usage: micro plaintext <port>".into()),
+        },
+        "messages" => websocket::messages(number(&arguments, 1, 100_000)?),
+        "websocket" => match &arguments[1..] {
+            [port] => websocket::server(port.parse()?),
+            _ => Err("usage: micro websocket <port>".into()),
         },
         "http-server" => match &arguments[1..] {
             [port] => http::server(port.parse()?),

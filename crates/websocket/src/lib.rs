@@ -18,15 +18,20 @@
 #![forbid(unsafe_code)]
 
 mod async_socket;
+mod client;
 mod connection;
 mod deflate;
+mod handshake;
 mod protocol;
+mod server;
 
 /// The type of texts: a `str` whose memory is shared by its clones and slices.
 pub use bytestring::ByteString;
 
 pub use crate::async_socket::WebSocket;
 pub use crate::async_socket::halves::{WebSocketReader, WebSocketWriter};
+pub use crate::client::connect_error::ConnectError;
+pub use crate::client::connector::{WebSocketConnector, WebSocketRequest};
 pub use crate::connection::context::WebSocketContext;
 pub use crate::connection::handler::{CloseOutcome, WebSocketHandler};
 pub use crate::connection::options::{
@@ -35,6 +40,8 @@ pub use crate::connection::options::{
 pub use crate::deflate::negotiation::DeflateNegotiationError;
 pub use crate::deflate::options::{DeflateOptions, DeflateOptionsBuilder, InvalidDeflateOption};
 pub use crate::deflate::parameters::DeflateParameters;
+pub use crate::handshake::handshake_error::HandshakeError;
+pub use crate::handshake::opening_response::ResponseViolation;
 pub use crate::protocol::broadcast::BroadcastMessage;
 pub use crate::protocol::close::{CloseCode, CloseReason};
 pub use crate::protocol::decoder::MessageDecoder;
@@ -43,3 +50,4 @@ pub use crate::protocol::error::{ProtocolError, SendError};
 pub use crate::protocol::frame_head::WebSocketRole;
 pub use crate::protocol::limits::WebSocketLimits;
 pub use crate::protocol::message::{MessagePart, PartData, WebSocketMessage};
+pub use crate::server::upgrade::WebSocketUpgrade;

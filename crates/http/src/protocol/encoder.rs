@@ -24,6 +24,22 @@ pub enum ConnectionField {
     Upgrade,
 }
 
+impl ConnectionField {
+    /// Returns the field of a response that does not end HTTP.
+    #[inline]
+    pub(crate) fn of_response(closes: bool, is_http10: bool, headers: &HeaderMap) -> Self {
+        match (closes, is_http10) {
+            (true, _) => Self::Close,
+            (false, true) => Self::KeepAlive,
+            // A list of protocols that the client may ask for, such as that of status 426, is for the next hop.
+            (false, false) if !headers.is_empty() && headers.contains_key(header::UPGRADE) => {
+                Self::Upgrade
+            }
+            (false, false) => Self::Absent,
+        }
+    }
+}
+
 /// The fields that a server adds to its responses unless they have them: Date and Server, encoded.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ServerFields<'a> {

@@ -133,11 +133,7 @@ fn plan_answer(
     };
     facts.closes |= framing == BodyFraming::UntilClose
         || (!headers.is_empty() && has_element(headers, &header::CONNECTION, "close"));
-    let connection = match (facts.closes, facts.is_http10) {
-        (true, _) => ConnectionField::Close,
-        (false, true) => ConnectionField::KeepAlive,
-        (false, false) => ConnectionField::Absent,
-    };
+    let connection = ConnectionField::of_response(facts.closes, facts.is_http10, headers);
     AnswerPlan { framing, connection, sends_body }
 }
 

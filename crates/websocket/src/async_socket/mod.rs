@@ -5,7 +5,6 @@ mod futures_traits;
 pub(crate) mod halves;
 
 use std::fmt;
-use std::rc::Rc;
 
 use waterwheel_async::{AsyncChannel, DrainSignal};
 use waterwheel_channel::{Channel, Edit, LocalJoin};
@@ -42,19 +41,18 @@ use crate::protocol::message::WebSocketMessage;
 pub struct WebSocket {
     reader: WebSocketReader,
     writer: WebSocketWriter,
-    agreement: Rc<Agreement>,
+    agreement: Agreement,
     scope: waterwheel_channel::TaskScope,
 }
 
 impl WebSocket {
     /// Adds the handlers of a connection, with its async end.
     pub(crate) fn install(edit: &mut Edit<'_>, agreement: Agreement) -> Result<Self, Error> {
-        let shared = Rc::new(agreement.clone());
-        install_pipeline(edit, agreement)?;
-        Ok(Self::of(AsyncChannel::install(edit)?, shared))
+        install_pipeline(edit, agreement.clone())?;
+        Ok(Self::of(AsyncChannel::install(edit)?, agreement))
     }
 
-    pub(crate) fn of(channel: AsyncChannel<WebSocketMessage>, agreement: Rc<Agreement>) -> Self {
+    pub(crate) fn of(channel: AsyncChannel<WebSocketMessage>, agreement: Agreement) -> Self {
         let scope = channel.scope().clone();
         let (reader, writer) = channel.split();
         let (reader, writer) = (WebSocketReader::new(reader), WebSocketWriter::new(writer));

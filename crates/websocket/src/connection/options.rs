@@ -61,7 +61,6 @@ impl Default for OptionValues {
 
 impl WebSocketOptions {
     /// Returns a builder with the default options.
-    #[must_use]
     pub fn builder() -> WebSocketOptionsBuilder {
         WebSocketOptionsBuilder::default()
     }

@@ -2,7 +2,6 @@
 
 use std::cell::{Cell, RefCell};
 use std::mem;
-use std::rc::Rc;
 
 use bytes::{Bytes, BytesMut};
 use waterwheel_channel::{Completion, Ctx, Hold, LocalCtx};

@@ -20,7 +20,7 @@ pub(crate) mod encoder;
 pub(crate) mod error;
 pub(crate) mod frame_head;
 pub(crate) mod limits;
-mod mask;
+pub(crate) mod mask;
 pub(crate) mod message;
 pub(crate) mod message_buffer;
 mod utf8;

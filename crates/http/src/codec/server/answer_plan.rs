@@ -106,11 +106,7 @@ impl PlannedAnswer {
             || facts.is_connect
             || framing == BodyFraming::UntilClose
             || has_element(&head.headers, &header::CONNECTION, "close");
-        let connection = match (closes, facts.is_http10) {
-            (true, _) => ConnectionField::Close,
-            (false, true) => ConnectionField::KeepAlive,
-            (false, false) => ConnectionField::Absent,
-        };
+        let connection = ConnectionField::of_response(closes, facts.is_http10, &head.headers);
         let sends_body = !facts.is_head && may_have_body(status);
         Self { framing, connection, sends_body, is_upgrade: false, closes }
     }
