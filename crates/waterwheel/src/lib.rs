@@ -19,6 +19,7 @@
 //! | TLS from start to end: STARTTLS, ALPN, one port | [`tls_guide`] |
 //! | HTTP/1.1 servers and clients | [`HttpServer`](http::HttpServer), [`serve`](http::serve), [`Client`](http::Client) |
 //! | HTTP from start to end: routes, bodies, files, limits | [`http_guide`] |
+//! | WebSocket servers and clients | [`WebSocketUpgrade`](websocket::WebSocketUpgrade), [`WebSocketConnector`](websocket::WebSocketConnector), with the guide [`websocket_guide`] |
 //! | async functions, tokio, hyper | [`async_bridge`], with the guide [`async_guide`] |
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
@@ -63,6 +64,9 @@ pub mod codecs {}
 
 #[doc = include_str!("../../../docs/HTTP.md")]
 pub mod http_guide {}
+
+#[doc = include_str!("../../../docs/WEBSOCKET.md")]
+pub mod websocket_guide {}
 
 #[doc = include_str!("../../../docs/TLS.md")]
 pub mod tls_guide {}

@@ -1,4 +1,4 @@
-//! What is wrong with the opening handshake of a client, and the answer to it.
+//! Errors of a client's opening handshake, and the answers to them.
 
 use http::header::{ALLOW, SEC_WEBSOCKET_VERSION, UPGRADE};
 use http::{HeaderValue, StatusCode};

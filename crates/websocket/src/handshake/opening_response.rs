@@ -41,7 +41,7 @@ pub enum ResponseViolation {
     Deflate(#[from] DeflateNegotiationError),
 }
 
-/// What a client has asked for.
+/// The offer of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct OpeningOffer<'a> {
     pub(crate) key: &'a str,
@@ -49,7 +49,7 @@ pub(crate) struct OpeningOffer<'a> {
     pub(crate) deflate: Option<&'a DeflateOptions>,
 }
 
-/// What the server has chosen.
+/// The choices of the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpeningChoice {
     pub(crate) subprotocol: Option<String>,
