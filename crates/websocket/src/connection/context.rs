@@ -80,7 +80,7 @@ impl<'a> WebSocketContext<'a> {
     /// goes on in [`on_writability_changed`](crate::WebSocketHandler::on_writability_changed).
     #[must_use]
     pub fn is_writable(&self) -> bool {
-        self.ctx.is_writable()
+        self.state.is_writable(self.ctx)
     }
 
     /// Returns the subprotocol that was negotiated.

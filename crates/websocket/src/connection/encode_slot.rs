@@ -2,15 +2,16 @@
 
 use std::rc::Rc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use waterwheel_channel::{
-    Completion, Ctx, Events, Handler, HandlerResult, Msg, Signature, TypeTag,
+    Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
 };
 use waterwheel_executor::Error;
 
 use super::socket_state::SocketState;
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::CloseCode;
+use crate::protocol::encoder::MessageEncoder;
 use crate::protocol::error::SendError;
 use crate::protocol::message::WebSocketMessage;
 
@@ -22,6 +23,24 @@ pub(super) struct EncodeSlot {
 impl EncodeSlot {
     pub(super) fn new(state: Rc<SocketState>) -> Self {
         Self { state }
+    }
+
+    /// Encodes a message, and writes it; with its completion, if it has one.
+    #[inline]
+    fn encode(
+        &self,
+        ctx: &Ctx<'_>,
+        len: usize,
+        done: &mut Completion,
+        encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
+    ) -> HandlerResult {
+        if done.is_none() {
+            self.state.encode(ctx, len, encode)?;
+            self.state.pass_on(ctx);
+        } else {
+            self.state.encode_with(ctx, len, done, encode)?;
+        }
+        Ok(())
     }
 }
 
@@ -40,15 +59,9 @@ impl Handler for EncodeSlot {
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         let msg = match msg.take::<BroadcastMessage>() {
             Ok(message) => {
-                let written = match done.is_none() {
-                    true => self
-                        .state
-                        .encode(ctx, |encoder, dst| encoder.encode_broadcast(&message, dst)),
-                    false => self.state.encode_with(ctx, done, |encoder, dst| {
-                        encoder.encode_broadcast(&message, dst)
-                    }),
-                };
-                return written.map_err(Error::new);
+                return self.encode(ctx, message.size_hint(), done, |encoder, dst| {
+                    encoder.encode_broadcast(&message, dst)
+                });
             }
             Err(msg) => msg,
         };
@@ -61,16 +74,11 @@ impl Handler for EncodeSlot {
                 done.take().succeed();
                 Ok(())
             }
-            Ok(message) => {
-                let written = match done.is_none() {
-                    true => self.state.encode(ctx, |encoder, dst| encoder.encode(message, dst)),
-                    false => self
-                        .state
-                        .encode_with(ctx, done, |encoder, dst| encoder.encode(message, dst)),
-                };
-                written.map_err(Error::new)
-            }
+            Ok(message) => self.encode(ctx, message.size_hint(), done, |encoder, dst| {
+                encoder.encode(message, dst)
+            }),
             Err(other) => {
+                self.state.pass_on(ctx);
                 ctx.write_with(other, done.take());
                 Ok(())
             }

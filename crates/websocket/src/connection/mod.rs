@@ -12,6 +12,7 @@
 //! | `options.rs`, `agreement.rs` | what a user sets, and what the handshake has agreed on |
 //! | `handler.rs`, `context.rs` | what a user writes: a handler of messages, and what it sends with |
 //! | `socket_state.rs` | what both slots share: the encoder, and the closing handshake |
+//! | `send_buffer.rs` | the frames of a round of reads, which become one part of the output |
 //! | `decode_slot.rs`, `encode_slot.rs` | the handlers of the pipeline |
 //! | `time_limits.rs` | keep-alive, and the limits of the closing handshake |
 //! | `install.rs` | how they are added to a pipeline |
@@ -32,5 +33,6 @@ mod encode_slot;
 pub(crate) mod handler;
 pub(crate) mod install;
 pub(crate) mod options;
+mod send_buffer;
 mod socket_state;
 mod time_limits;

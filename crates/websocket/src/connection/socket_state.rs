@@ -4,11 +4,11 @@ use std::cell::{Cell, RefCell};
 use std::mem;
 
 use bytes::{Bytes, BytesMut};
-use waterwheel_channel::{Completion, Ctx, Hold, LocalCtx};
-use waterwheel_executor::Error;
+use waterwheel_channel::{Completion, Ctx, Hold, LocalCtx, Message};
 
 use super::agreement::Agreement;
 use super::options::OptionValues;
+use super::send_buffer::SendBuffer;
 use super::time_limits::CLOSE_TIMER;
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::{CloseCode, CloseReason};
@@ -18,10 +18,16 @@ use crate::protocol::error::SendError;
 use crate::protocol::message::WebSocketMessage;
 use crate::protocol::message_buffer::MessageKind;
 
+/// The bytes of a frame beyond those of its message: its head, and what compression adds to data that does not compress, by
+/// 64 KiB of it.
+const MAX_OVERHEAD: usize = 64;
+
 /// The state that both slots of a connection share. Nothing of it is borrowed while a handler is called.
 pub(super) struct SocketState {
     pub(super) agreement: Agreement,
     encoder: RefCell<MessageEncoder>,
+    /// The frames of this round of reads.
+    unsent: SendBuffer,
     handshake: Cell<CloseHandshake>,
     /// True if something was written that the end of the round flushes.
     has_unflushed: Cell<bool>,
@@ -49,6 +55,7 @@ impl SocketState {
         Self {
             agreement,
             encoder: RefCell::new(encoder),
+            unsent: SendBuffer::default(),
             handshake: Cell::default(),
             has_unflushed: Cell::default(),
             written: Cell::default(),
@@ -91,7 +98,8 @@ impl SocketState {
             self.begin_close(ctx, reason);
             return Ok(());
         }
-        self.encode(ctx, |encoder, dst| encoder.encode(message, dst))?;
+        let len = message.size_hint();
+        self.encode(ctx, len, |encoder, dst| encoder.encode(message, dst))?;
         self.flush_later(ctx);
         Ok(())
     }
@@ -103,7 +111,10 @@ impl SocketState {
         kind: MessageKind,
         data: &[u8],
     ) -> Result<(), SendError> {
-        self.encode(ctx, |encoder, dst| encoder.encode_data(kind, data, dst).map(|()| None))?;
+        let encode = |encoder: &mut MessageEncoder, dst: &mut BytesMut| {
+            encoder.encode_data(kind, data, dst).map(|()| None)
+        };
+        self.encode(ctx, data.len(), encode)?;
         self.flush_later(ctx);
         Ok(())
     }
@@ -114,44 +125,66 @@ impl SocketState {
         ctx: &Ctx<'_>,
         message: &BroadcastMessage,
     ) -> Result<(), SendError> {
-        self.encode(ctx, |encoder, dst| encoder.encode_broadcast(message, dst))?;
+        let len = message.size_hint();
+        self.encode(ctx, len, |encoder, dst| encoder.encode_broadcast(message, dst))?;
         self.flush_later(ctx);
         Ok(())
     }
 
-    /// Encodes a message and writes its bytes, from either slot.
+    /// Encodes a message of at most `len` bytes, and collects its frame for the end of the round.
     #[inline]
     pub(super) fn encode(
         &self,
         ctx: &Ctx<'_>,
+        len: usize,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
-        let (mut outcome, mut len) = (Ok(None), 0);
-        let _ = ctx.write_encoded(|dst| {
-            outcome = encode(&mut self.encoder.borrow_mut(), dst);
-            len = dst.len();
-            if outcome.is_ok() { Ok(()) } else { Err(refused()) }
-        });
-        let payload = outcome?;
+        self.check_room(ctx, len)?;
+        let (payload, frame_len) = self.unsent.append(|frames| {
+            let before = frames.len();
+            let payload = encode(&mut self.encoder.borrow_mut(), frames)?;
+            Ok((payload, frames.len() - before))
+        })?;
+        self.count_written(frame_len);
         if let Some(payload) = payload {
-            len += payload.len();
+            self.count_written(payload.len());
+            self.unsent.pass_on(ctx);
             ctx.write(payload);
+        } else if self.unsent.is_full() {
+            self.unsent.pass_on(ctx);
         }
-        self.written.set(self.written.get() + len as u64);
         Ok(())
+    }
+
+    /// Refuses a message that would exceed the hard cap of the channel: a part of its frame could be accepted, and the
+    /// rest refused.
+    #[inline]
+    fn check_room(&self, ctx: &Ctx<'_>, len: usize) -> Result<(), SendError> {
+        let room = ctx.bytes_before_refusal().saturating_sub(self.unsent.len());
+        if len.saturating_add(MAX_OVERHEAD) > room {
+            return Err(SendError::BufferFull { len, room });
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn count_written(&self, len: usize) {
+        self.written.set(self.written.get() + len as u64);
     }
 
     /// Encodes a message with a completion, which completes with the last of its bytes.
     pub(super) fn encode_with(
         &self,
         ctx: &Ctx<'_>,
+        len: usize,
         done: &mut Completion,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
+        self.check_room(ctx, len)?;
+        self.unsent.pass_on(ctx);
         let mut head = BytesMut::new();
         let payload = encode(&mut self.encoder.borrow_mut(), &mut head)?;
-        let len = head.len() + payload.as_ref().map_or(0, Bytes::len);
-        self.written.set(self.written.get() + len as u64);
+        self.count_written(head.len() + payload.as_ref().map_or(0, Bytes::len));
         match payload {
             None => ctx.write_with(head.freeze(), done.take()),
             Some(payload) => {
@@ -164,12 +197,25 @@ impl SocketState {
         Ok(())
     }
 
+    /// Passes on what was collected: something else is about to be written.
+    #[inline]
+    pub(super) fn pass_on(&self, ctx: &Ctx<'_>) {
+        self.unsent.pass_on(ctx);
+    }
+
+    /// True while the channel is writable, with what was collected.
+    #[inline]
+    pub(super) fn is_writable(&self, ctx: &Ctx<'_>) -> bool {
+        ctx.is_writable() && self.unsent.len() < ctx.bytes_before_unwritable()
+    }
+
     /// Flushes at the end of the round of reads, or now if there is none.
     #[inline]
     fn flush_later(&self, ctx: &Ctx<'_>) {
         if ctx.is_in_read_round() {
             self.has_unflushed.set(true);
         } else {
+            self.unsent.pass_on(ctx);
             ctx.flush();
         }
     }
@@ -178,6 +224,7 @@ impl SocketState {
     #[inline]
     pub(super) fn flush_round(&self, ctx: &Ctx<'_>) {
         if self.has_unflushed.replace(false) {
+            self.unsent.pass_on(ctx);
             ctx.flush();
         }
     }
@@ -215,9 +262,12 @@ impl SocketState {
             CloseAction::Nothing => return,
             CloseAction::Send | CloseAction::SendAndEnd => {
                 let close = WebSocketMessage::Close(reason);
-                // Nothing else has sent a Close: the state of the handshake says so.
-                let _ = self.encode(ctx, |encoder, dst| encoder.encode(close, dst));
+                // Nothing else has sent a Close: the state of the handshake says so. Without room below the hard cap the
+                // peer, which does not read, would not read it either.
+                let _ =
+                    self.encode(ctx, close.size_hint(), |encoder, dst| encoder.encode(close, dst));
                 self.has_unflushed.set(false);
+                self.unsent.pass_on(ctx);
                 ctx.flush();
             }
             CloseAction::End => {}
@@ -272,6 +322,7 @@ impl SocketState {
     /// Releases what waits for the end of the connection: the channel is closed, or the handlers were removed.
     pub(super) fn release(&self) {
         self.is_over.set(true);
+        self.unsent.clear();
         drop(self.hold.take());
         self.handshake.set(CloseHandshake::Ended);
         let closes = mem::take(&mut *self.closes.borrow_mut());
@@ -279,10 +330,4 @@ impl SocketState {
             done.succeed();
         }
     }
-}
-
-/// The error that keeps the bytes of a refused message from being written; the caller has the reason.
-#[cold]
-fn refused() -> Error {
-    Error::new(SendError::Closing)
 }

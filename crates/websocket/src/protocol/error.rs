@@ -112,6 +112,14 @@ pub enum SendError {
     /// A whole message, or a part of another kind, while a message in parts is being sent.
     #[error("a message in parts has not ended: its next part has to come first")]
     UnfinishedMessage,
+    /// The channel holds as much as its hard cap allows.
+    #[error("a message has {len} bytes, and the channel takes {room} more below its hard cap")]
+    BufferFull {
+        /// The number of bytes of the message, at the most.
+        len: usize,
+        /// The number of bytes that the channel takes.
+        room: usize,
+    },
 }
 
 impl From<SendError> for Error {

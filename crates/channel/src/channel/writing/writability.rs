@@ -109,7 +109,7 @@ impl ChannelCore {
     }
 
     /// Returns all pending bytes, including those that other threads have submitted.
-    pub(in crate::channel) fn total_pending(&self) -> usize {
+    pub(crate) fn total_pending(&self) -> usize {
         self.pending().saturating_add(self.shared.submitted())
     }
 

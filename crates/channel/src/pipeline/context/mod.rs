@@ -147,6 +147,13 @@ impl<'a> Ctx<'a> {
         self.core.is_writable()
     }
 
+    /// Returns how many bytes were written that the transport has not taken, with those that handlers hold.
+    #[inline]
+    #[must_use]
+    pub fn pending_bytes(&self) -> usize {
+        self.core.total_pending()
+    }
+
     /// Returns how many bytes may be written before the channel becomes unwritable; zero if it is
     /// unwritable.
     #[must_use]
