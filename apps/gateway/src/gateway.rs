@@ -19,10 +19,10 @@ use waterwheel::tls::TlsConfigError;
 
 use crate::drain_gate::DrainGate;
 use crate::line_counters::{LineCounters, LineCounts};
+use crate::line_session::{GatewayState, Session};
 use crate::outbox::{Outbox, OverflowPolicy};
 use crate::outbox_writer::OutboxWriter;
 use crate::registry::{ClientCounts, Registry};
-use crate::session::{GatewayState, Session};
 use crate::tls::port::{TlsFiles, TlsPort};
 
 /// Upper bound of unprocessed input per client: one read round of 4 × 4 KiB. The next round begins after the session

@@ -19,17 +19,21 @@
 //! | to understand | read |
 //! |---|---|
 //! | commands and replies | [`protocol`] |
-//! | how a command is executed and a line delivered | [`session`], [`registry`], [`client`], [`outbox`] |
+//! | how a command is executed and a line delivered | [`line_session`], [`registry`], [`client`], [`outbox`] |
 //! | how queued lines are written, and how a client disconnects | [`outbox_writer`] |
 //! | how the parts are assembled and drained | [`gateway`], [`drain_gate`] |
 //! | TLS, and the reload of its files | [`tls`] |
 //! | statistics | [`stats`], [`line_counters`] |
 #![forbid(unsafe_code)]
 
+pub mod access;
 pub mod client;
 pub mod drain_gate;
+pub mod engine;
+pub mod error_code;
 pub mod gateway;
 pub mod line_counters;
+pub mod line_session;
 pub mod outbox;
 pub mod outbox_writer;
 pub mod protocol;
@@ -37,3 +41,4 @@ pub mod registry;
 pub mod session;
 pub mod stats;
 pub mod tls;
+pub mod topic;

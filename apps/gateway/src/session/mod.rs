@@ -1,0 +1,15 @@
+//! The commands of a client, whatever protocol it speaks.
+//!
+//! ```text
+//!   WebSocket, lines ── GatewayCommand ──► Session ──► hub, engine
+//!          ▲                           │
+//!          └── ClientConnection ◄──────┴── answers in the order of the commands; pushes of the hub
+//! ```
+//!
+//! A session lives on the loop of its client. It carries commands out one after the other, and writes answers and pushes
+//! through a [`ClientConnection`](connection::ClientConnection), which the protocol implements: the answer to a subscription
+//! comes before its recovered publications, and those before what is published from then on.
+
+pub mod command;
+pub mod connection;
+pub mod reply;
