@@ -24,8 +24,7 @@ use crate::base::token::Token;
 use crate::channel::core::{ChannelCore, DeferredWork};
 use crate::channel::writing::WriteState;
 use crate::pipeline::Completion;
-use crate::pipeline::dispatch::event::{Event, Write};
-use crate::pipeline::slots::slot_list::HEAD;
+use crate::pipeline::dispatch::event::Write;
 
 /// The number of bytes allocated at once, and the most bytes that are joined.
 const BLOCK_SIZE: usize = 4 * 1024;
@@ -163,10 +162,7 @@ impl ChannelCore {
         if size == 0 || size > MAX_JOINED_MESSAGE {
             return false;
         }
-        let slots = self.pipeline.slots.borrow();
-        let reaches_transport =
-            !slots.at(from).must_queue_outbound() && slots.next_outward(from, Write::BIT) == HEAD;
-        reaches_transport && self.takes_bytes_now(size)
+        self.is_last_for_writes(from) && self.takes_bytes_now(size)
     }
 
     fn join_message(self: &Rc<Self>, message: BytesMut) {

@@ -156,11 +156,18 @@ impl ChannelCore {
     /// two calls usually end an answer, and one copy of the code serves all handlers with one call each.
     #[inline(never)]
     pub(crate) fn write_from(self: &Rc<Self>, from: u32, msg: Msg) {
-        if self.pipeline.may_stop_for(Write::BIT) {
+        if self.pipeline.may_stop_for(Write::BIT) && !self.is_last_for_writes(from) {
             self.send_from_outlined(from, Write(msg, Completion::none()));
         } else {
             self.write_unawaited(msg);
         }
+    }
+
+    /// True if a write of the slot `from` reaches the transport at once, without passing another handler.
+    #[inline]
+    pub(crate) fn is_last_for_writes(&self, from: u32) -> bool {
+        let slots = self.pipeline.slots.borrow();
+        !slots.at(from).must_queue_outbound() && slots.next_outward(from, Write::BIT) == HEAD
     }
 
     /// Sends a flush from the slot `from`.

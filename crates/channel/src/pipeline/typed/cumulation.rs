@@ -44,14 +44,19 @@ pub struct Cumulation {
 
 impl Cumulation {
     /// Returns the kept bytes followed by the new ones, in one piece. Nothing is kept any more.
+    #[inline]
     #[must_use]
     pub fn append(&mut self, new: Bytes) -> Bytes {
-        let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
-        self.appended_len = slice.len() + owned.len();
-        if self.appended_len == 0 {
+        if self.slice.is_empty() && self.owned.is_empty() {
+            self.appended_len = 0;
             return new;
         }
-        self.appended_len += new.len();
+        self.append_to_kept(new)
+    }
+
+    fn append_to_kept(&mut self, new: Bytes) -> Bytes {
+        let (slice, mut owned) = (mem::take(&mut self.slice), mem::take(&mut self.owned));
+        self.appended_len = slice.len() + owned.len() + new.len();
         if owned.is_empty() {
             owned = growable_buffer(self.appended_len);
             owned.extend_from_slice(&slice);
