@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use waterwheel_channel::{
     Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
 };
@@ -11,7 +11,6 @@ use waterwheel_executor::Error;
 use super::socket_state::SocketState;
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::CloseCode;
-use crate::protocol::encoder::MessageEncoder;
 use crate::protocol::error::SendError;
 use crate::protocol::message::WebSocketMessage;
 
@@ -23,24 +22,6 @@ pub(super) struct EncodeSlot {
 impl EncodeSlot {
     pub(super) fn new(state: Rc<SocketState>) -> Self {
         Self { state }
-    }
-
-    /// Encodes a message, and writes it; with its completion, if it has one.
-    #[inline]
-    fn encode(
-        &self,
-        ctx: &Ctx<'_>,
-        len: usize,
-        done: &mut Completion,
-        encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
-    ) -> HandlerResult {
-        if done.is_none() {
-            self.state.encode(ctx, len, encode)?;
-            self.state.pass_on(ctx);
-        } else {
-            self.state.encode_with(ctx, len, done, encode)?;
-        }
-        Ok(())
     }
 }
 
@@ -59,9 +40,12 @@ impl Handler for EncodeSlot {
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         let msg = match msg.take::<BroadcastMessage>() {
             Ok(message) => {
-                return self.encode(ctx, message.size_hint(), done, |encoder, dst| {
-                    encoder.encode_broadcast(&message, dst)
-                });
+                if !self.state.write_shared(ctx, &message, done)? {
+                    self.state.write_encoded(ctx, message.size_hint(), done, |encoder, dst| {
+                        encoder.encode_broadcast(&message, dst)
+                    })?;
+                }
+                return Ok(());
             }
             Err(msg) => msg,
         };
@@ -74,9 +58,12 @@ impl Handler for EncodeSlot {
                 done.take().succeed();
                 Ok(())
             }
-            Ok(message) => self.encode(ctx, message.size_hint(), done, |encoder, dst| {
-                encoder.encode(message, dst)
-            }),
+            Ok(message) => {
+                self.state.write_encoded(ctx, message.size_hint(), done, |encoder, dst| {
+                    encoder.encode(message, dst)
+                })?;
+                Ok(())
+            }
             Err(other) => {
                 self.state.pass_on(ctx);
                 ctx.write_with(other, done.take());

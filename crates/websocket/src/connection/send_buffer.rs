@@ -1,6 +1,7 @@
 //! The frames of a round of reads, which become one part of the channel's output.
 
 use std::cell::{Cell, RefCell};
+use std::mem;
 
 use bytes::{Bytes, BytesMut};
 use waterwheel_channel::Ctx;
@@ -14,7 +15,7 @@ const MAX_COLLECTED: usize = 16 * 1024;
 
 thread_local! {
     /// The unused part of a block, shared by the connections of a thread.
-    static SPARE: Cell<BytesMut> = Cell::new(BytesMut::new());
+    static SPARE: Cell<Option<BytesMut>> = const { Cell::new(None) };
 }
 
 /// The frames that were encoded and not passed on to the channel. It holds memory only while there are some.
@@ -27,12 +28,13 @@ impl SendBuffer {
     pub(super) fn append<R>(&self, encode: impl FnOnce(&mut BytesMut) -> R) -> R {
         let mut frames = self.0.borrow_mut();
         if frames.is_empty() {
-            *frames = SPARE.take();
-            if frames.capacity() < BLOCK_SIZE / 16 {
-                frames.reserve(BLOCK_SIZE);
-            }
+            take_spare(&mut frames);
         }
-        encode(&mut frames)
+        let result = encode(&mut frames);
+        if frames.is_empty() {
+            SPARE.set(Some(mem::take(&mut *frames)));
+        }
+        result
     }
 
     /// Returns the number of bytes.
@@ -41,37 +43,29 @@ impl SendBuffer {
         self.0.borrow().len()
     }
 
-    /// True if so much is collected that it is to be passed on.
+    /// True if a buffer of this length is to be passed on.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.len() >= MAX_COLLECTED
+    pub(super) fn is_full(len: usize) -> bool {
+        len >= MAX_COLLECTED
     }
 
     /// Passes the frames on to the channel, as one part.
     #[inline]
     pub(super) fn pass_on(&self, ctx: &Ctx<'_>) {
-        let mut frames = self.0.take();
+        let mut frames = self.0.borrow_mut();
         if frames.is_empty() {
             return;
         }
-        let part = if ctx.bytes_before_refusal() < frames.len() {
-            // The senders have asked for room; a handler on the way has taken it since.
-            return ctx.write_or_close(frames.freeze());
-        } else if frames.len() > BLOCK_SIZE {
-            // The block grew; its memory goes with its bytes.
-            frames.freeze()
-        } else if is_waiting(ctx) {
-            // What waits for a slow peer does not keep a block that it shares with others.
-            let part = Bytes::copy_from_slice(&frames);
-            frames.clear();
-            SPARE.set(frames);
-            part
-        } else {
+        // The senders have asked for room: without other bytes that wait, there is enough.
+        if ctx.pending_bytes() == 0 && frames.len() <= BLOCK_SIZE {
             let part = frames.split().freeze();
-            SPARE.set(frames);
-            part
-        };
-        ctx.write(part);
+            SPARE.set(Some(mem::take(&mut *frames)));
+            drop(frames);
+            return ctx.write(part);
+        }
+        let long = mem::take(&mut *frames);
+        drop(frames);
+        pass_on_behind(ctx, long);
     }
 
     /// Drops the frames.
@@ -80,8 +74,29 @@ impl SendBuffer {
     }
 }
 
-/// True if earlier bytes of the channel wait for the transport.
+/// Takes the unused part of a block, or allocates one.
 #[inline]
-fn is_waiting(ctx: &Ctx<'_>) -> bool {
-    ctx.pending_bytes() > 0
+fn take_spare(frames: &mut BytesMut) {
+    *frames = SPARE.take().unwrap_or_default();
+    if frames.capacity() < BLOCK_SIZE / 16 {
+        frames.reserve(BLOCK_SIZE);
+    }
+}
+
+/// Passes on frames that are long, or wait behind earlier bytes of the channel.
+#[inline(never)]
+fn pass_on_behind(ctx: &Ctx<'_>, mut frames: BytesMut) {
+    if ctx.bytes_before_refusal() < frames.len() {
+        // A handler on the way has taken the room since.
+        return ctx.write_or_close(frames.freeze());
+    }
+    if frames.len() > BLOCK_SIZE {
+        // The block grew; its memory goes with its bytes.
+        return ctx.write(frames.freeze());
+    }
+    // What waits for a slow peer does not keep a block that it shares with others.
+    let part = Bytes::copy_from_slice(&frames);
+    frames.clear();
+    SPARE.set(Some(frames));
+    ctx.write(part);
 }

@@ -13,7 +13,7 @@ use super::time_limits::CLOSE_TIMER;
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::{CloseCode, CloseReason};
 use crate::protocol::close_handshake::{CloseAction, CloseHandshake};
-use crate::protocol::encoder::MessageEncoder;
+use crate::protocol::encoder::{MAX_COPIED, MessageEncoder};
 use crate::protocol::error::SendError;
 use crate::protocol::message::WebSocketMessage;
 use crate::protocol::message_buffer::MessageKind;
@@ -94,6 +94,20 @@ impl SocketState {
     /// Sends a message from the decoder's slot.
     #[inline]
     pub(super) fn send(&self, ctx: &Ctx<'_>, message: WebSocketMessage) -> Result<(), SendError> {
+        match message {
+            WebSocketMessage::Text(text) if text.len() <= MAX_COPIED => {
+                self.send_data(ctx, MessageKind::Text, text.as_bytes())
+            }
+            WebSocketMessage::Binary(bytes) if bytes.len() <= MAX_COPIED => {
+                self.send_data(ctx, MessageKind::Binary, &bytes)
+            }
+            message => self.send_any(ctx, message),
+        }
+    }
+
+    /// Sends a message that is not a short text or a short binary message.
+    #[inline(never)]
+    fn send_any(&self, ctx: &Ctx<'_>, message: WebSocketMessage) -> Result<(), SendError> {
         if let WebSocketMessage::Close(reason) = message {
             self.begin_close(ctx, reason);
             return Ok(());
@@ -125,9 +139,48 @@ impl SocketState {
         ctx: &Ctx<'_>,
         message: &BroadcastMessage,
     ) -> Result<(), SendError> {
-        let len = message.size_hint();
-        self.encode(ctx, len, |encoder, dst| encoder.encode_broadcast(message, dst))?;
+        if !self.write_shared(ctx, message, &mut Completion::none())? {
+            let len = message.size_hint();
+            self.encode(ctx, len, |encoder, dst| encoder.encode_broadcast(message, dst))?;
+        }
         self.flush_later(ctx);
+        Ok(())
+    }
+
+    /// Writes the frame that all connections share. Returns false, and does nothing, if this one masks or compresses it.
+    #[inline]
+    pub(super) fn write_shared(
+        &self,
+        ctx: &Ctx<'_>,
+        message: &BroadcastMessage,
+        done: &mut Completion,
+    ) -> Result<bool, SendError> {
+        let Some(frame) = self.encoder.borrow().shared_frame(message)? else { return Ok(false) };
+        check_room(ctx, frame.len(), self.unsent.len())?;
+        self.count_written(frame.len());
+        self.unsent.pass_on(ctx);
+        if done.is_none() {
+            ctx.write(frame);
+        } else {
+            ctx.write_with(frame, done.take());
+        }
+        Ok(true)
+    }
+
+    /// Encodes a message of at most `len` bytes, and writes it; with its completion, if it has one.
+    #[inline]
+    pub(super) fn write_encoded(
+        &self,
+        ctx: &Ctx<'_>,
+        len: usize,
+        done: &mut Completion,
+        encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
+    ) -> Result<(), SendError> {
+        if !done.is_none() {
+            return self.encode_with(ctx, len, done, encode);
+        }
+        self.encode(ctx, len, encode)?;
+        self.unsent.pass_on(ctx);
         Ok(())
     }
 
@@ -139,30 +192,19 @@ impl SocketState {
         len: usize,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
-        self.check_room(ctx, len)?;
-        let (payload, frame_len) = self.unsent.append(|frames| {
+        let (payload, frame_len, collected) = self.unsent.append(|frames| {
             let before = frames.len();
+            check_room(ctx, len, before)?;
             let payload = encode(&mut self.encoder.borrow_mut(), frames)?;
-            Ok((payload, frames.len() - before))
+            Ok((payload, frames.len() - before, frames.len()))
         })?;
         self.count_written(frame_len);
         if let Some(payload) = payload {
             self.count_written(payload.len());
             self.unsent.pass_on(ctx);
             ctx.write(payload);
-        } else if self.unsent.is_full() {
+        } else if SendBuffer::is_full(collected) {
             self.unsent.pass_on(ctx);
-        }
-        Ok(())
-    }
-
-    /// Refuses a message that would exceed the hard cap of the channel: a part of its frame could be accepted, and the
-    /// rest refused.
-    #[inline]
-    fn check_room(&self, ctx: &Ctx<'_>, len: usize) -> Result<(), SendError> {
-        let room = ctx.bytes_before_refusal().saturating_sub(self.unsent.len());
-        if len.saturating_add(MAX_OVERHEAD) > room {
-            return Err(SendError::BufferFull { len, room });
         }
         Ok(())
     }
@@ -180,7 +222,7 @@ impl SocketState {
         done: &mut Completion,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
-        self.check_room(ctx, len)?;
+        check_room(ctx, len, self.unsent.len())?;
         self.unsent.pass_on(ctx);
         let mut head = BytesMut::new();
         let payload = encode(&mut self.encoder.borrow_mut(), &mut head)?;
@@ -330,4 +372,15 @@ impl SocketState {
             done.succeed();
         }
     }
+}
+
+/// Refuses a message of `len` bytes that would exceed the hard cap of the channel, which counts the `collected` bytes
+/// later: a part of its frame could be accepted, and the rest refused.
+#[inline]
+fn check_room(ctx: &Ctx<'_>, len: usize, collected: usize) -> Result<(), SendError> {
+    let room = ctx.bytes_before_refusal().saturating_sub(collected);
+    if len.saturating_add(MAX_OVERHEAD) > room {
+        return Err(SendError::BufferFull { len, room });
+    }
+    Ok(())
 }

@@ -35,6 +35,10 @@ use crate::deflate::parameters::DeflateParameters;
 pub struct MessageDecoder {
     role: WebSocketRole,
     limits: WebSocketLimits,
+    /// The most bytes of a message that is read at once, if it is complete in one frame.
+    max_short: usize,
+    /// True while such a message may begin: between two messages, unless they are returned in parts.
+    takes_short: bool,
     /// True if messages are returned in parts.
     gives_parts: bool,
     is_over: bool,
@@ -65,7 +69,7 @@ struct OpenMessage {
 }
 
 /// A frame up to this size is read without the state of a message: it is copied out of the block that was read.
-const MAX_SHORT: usize = 1024;
+const MAX_SHORT: u64 = 1024;
 
 /// The bytes that are unmasked at once: they stay in the first level of the cache until they are read again.
 const SCRATCH: usize = 4096;
@@ -74,9 +78,12 @@ impl MessageDecoder {
     /// Returns a decoder for the peer of an endpoint with this role.
     #[must_use]
     pub fn new(role: WebSocketRole, limits: WebSocketLimits) -> Self {
+        let max_short = limits.max_message.min(limits.max_frame).min(MAX_SHORT) as usize;
         Self {
             role,
             limits,
+            max_short,
+            takes_short: true,
             gives_parts: false,
             is_over: false,
             head: PartialHead::default(),
@@ -91,6 +98,7 @@ impl MessageDecoder {
     #[must_use]
     pub fn parts(mut self) -> Self {
         self.gives_parts = true;
+        self.takes_short = false;
         self
     }
 
@@ -121,51 +129,65 @@ impl MessageDecoder {
     /// The peer has violated the protocol or a limit.
     #[inline]
     pub fn decode(&mut self, input: &mut Bytes) -> Result<Option<WebSocketMessage>, ProtocolError> {
-        if let Some(message) = self.decode_short(input)? {
-            return Ok(Some(message));
+        if input.is_empty() {
+            return Ok(None);
         }
-        self.decode_pieces(input)
+        if self.takes_short
+            && let Some((kind, payload)) = self.decode_short(input)
+        {
+            return match kind {
+                MessageKind::Binary => Ok(Some(WebSocketMessage::Binary(Bytes::from(payload)))),
+                MessageKind::Text => match String::from_utf8(payload) {
+                    Ok(text) => Ok(Some(WebSocketMessage::Text(text.into()))),
+                    Err(_) => {
+                        self.end(input);
+                        Err(ProtocolError::InvalidUtf8)
+                    }
+                },
+            };
+        }
+        let message = self.decode_pieces(input);
+        self.takes_short = self.is_idle() && !self.is_over && !self.gives_parts;
+        message
     }
 
-    /// Reads a short message that is complete in one frame, between two messages: the usual case. Consumes nothing of
-    /// anything else.
+    /// Reads a short message that is complete in one frame: the usual case. Consumes nothing of anything else, and of a
+    /// frame with an error.
     #[inline]
-    fn decode_short(
-        &mut self,
-        input: &mut Bytes,
-    ) -> Result<Option<WebSocketMessage>, ProtocolError> {
-        let &[first, second, ..] = &input[..] else { return Ok(None) };
-        let kind = match first {
-            0x81 => MessageKind::Text,
-            0x82 => MessageKind::Binary,
-            _ => return Ok(None),
+    fn decode_short(&mut self, input: &mut Bytes) -> Option<(MessageKind, Vec<u8>)> {
+        let (kind, rest) = match &input[..] {
+            [0x81, rest @ ..] => (MessageKind::Text, rest),
+            [0x82, rest @ ..] => (MessageKind::Binary, rest),
+            _ => return None,
         };
-        let head_len = FrameHead::len_of(second);
-        if !self.is_idle() || self.is_over || self.gives_parts || input.len() < head_len {
-            return Ok(None);
-        }
-        let head = FrameHead::parse(&input[..head_len], self.role, false);
-        let head = head.inspect_err(|_| self.end(input))?;
-        let len = head.len as usize;
-        if head.len > MAX_SHORT as u64 || input.len() - head_len < len {
-            return Ok(None);
-        }
-        self.check_length(head.len).inspect_err(|_| self.end(input))?;
-        let mut payload = input[head_len..head_len + len].to_vec();
-        if self.role == WebSocketRole::Server {
-            apply_mask(&mut payload, head.mask);
-        }
-        input.advance(head_len + len);
-        match kind {
-            MessageKind::Binary => Ok(Some(WebSocketMessage::Binary(Bytes::from(payload)))),
-            MessageKind::Text => match String::from_utf8(payload) {
-                Ok(text) => Ok(Some(WebSocketMessage::Text(text.into()))),
-                Err(_) => {
-                    self.end(input);
-                    Err(ProtocolError::InvalidUtf8)
+        let (is_masked, mask_bit) = match self.role {
+            WebSocketRole::Server => (true, 0x80),
+            WebSocketRole::Client => (false, 0),
+        };
+        let (&second, rest) = rest.split_first()?;
+        let (len, rest) = match second ^ mask_bit {
+            len @ 0..=125 => (usize::from(len), rest),
+            126 => {
+                let (len, rest) = rest.split_first_chunk()?;
+                match u16::from_be_bytes(*len) {
+                    0..=125 => return None,
+                    len => (usize::from(len), rest),
                 }
-            },
+            }
+            _ => return None,
+        };
+        if len > self.max_short {
+            return None;
         }
+        let (mask, rest) = if is_masked { rest.split_first_chunk()? } else { (&[0; 4], rest) };
+        let data = rest.get(..len)?;
+        let consumed = input.len() - rest.len() + len;
+        let mut payload = data.to_vec();
+        if is_masked {
+            apply_mask(&mut payload, *mask);
+        }
+        input.advance(consumed);
+        Some((kind, payload))
     }
 
     fn decode_pieces(
@@ -382,6 +404,7 @@ impl MessageDecoder {
     #[cold]
     fn end(&mut self, input: &mut Bytes) {
         self.is_over = true;
+        self.takes_short = false;
         self.message = None;
         self.frame = None;
         input.clear();

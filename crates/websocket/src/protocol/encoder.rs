@@ -54,7 +54,7 @@ struct EncoderDeflate {
 
 /// A payload up to this size is copied behind its head: that costs less than a part of its own in the queue of the
 /// channel.
-const MAX_COPIED: usize = 512;
+pub(crate) const MAX_COPIED: usize = 512;
 
 impl MessageEncoder {
     /// Returns an encoder for an endpoint with this role.
@@ -239,16 +239,31 @@ impl MessageEncoder {
         message: &BroadcastMessage,
         dst: &mut BytesMut,
     ) -> Result<Option<Bytes>, SendError> {
+        let frame = self.shared_frame(message)?;
+        if frame.is_none() {
+            self.encode_data(message.kind(), message.data(), dst)?;
+        }
+        Ok(frame)
+    }
+
+    /// Returns the frame of a message that is encoded once for many; `None` if the message has to be masked or compressed
+    /// for this connection.
+    ///
+    /// # Errors
+    /// As [`encode`](Self::encode).
+    #[inline]
+    pub(crate) fn shared_frame(
+        &self,
+        message: &BroadcastMessage,
+    ) -> Result<Option<Bytes>, SendError> {
         if self.is_closed {
             return Err(SendError::Closing);
         }
         if self.part.is_some() {
             return Err(SendError::UnfinishedMessage);
         }
-        if self.role == WebSocketRole::Server && self.deflate.is_none() {
-            return Ok(Some(message.plain_frame()));
-        }
-        self.encode_data(message.kind(), message.data(), dst).map(|()| None)
+        let is_shared = self.role == WebSocketRole::Server && self.deflate.is_none();
+        Ok(is_shared.then(|| message.plain_frame()))
     }
 
     #[inline]
