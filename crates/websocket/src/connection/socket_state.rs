@@ -155,7 +155,8 @@ impl SocketState {
         message: &BroadcastMessage,
         done: &mut Completion,
     ) -> Result<bool, SendError> {
-        let Some(frame) = self.encoder.borrow().shared_frame(message)? else { return Ok(false) };
+        let frame = self.encoder.borrow_mut().shared_frame(message)?;
+        let Some(frame) = frame else { return Ok(false) };
         check_room(ctx, frame.len(), self.unsent.len())?;
         self.count_written(frame.len());
         self.unsent.pass_on(ctx);

@@ -1,12 +1,16 @@
 //! Decompression of the messages of one direction.
 
+use std::fmt;
+
 use flate2::{Decompress, FlushDecompress, Status};
 
-/// Decompresses the messages of one direction.
-#[derive(Debug)]
+use super::spare_streams::{give_decompressor, take_decompressor};
+
+/// Decompresses the messages of one direction. It holds a decompressor while a compressed message is being read; between
+/// messages only if the peer takes its context over.
 pub(crate) struct Inflater {
-    stream: Decompress,
     no_context_takeover: bool,
+    stream: Option<Decompress>,
 }
 
 /// The error of data that is no compressed message.
@@ -14,9 +18,8 @@ pub(crate) struct Inflater {
 pub(crate) struct CorruptData;
 
 impl Inflater {
-    pub(crate) fn new(no_context_takeover: bool, window_bits: u8) -> Self {
-        let stream = Decompress::new_with_window_bits(false, window_bits.max(9));
-        Self { stream, no_context_takeover }
+    pub(crate) fn new(no_context_takeover: bool) -> Self {
+        Self { no_context_takeover, stream: None }
     }
 
     /// Inflates a piece of a message; calls `emit` with each piece of the result, of a few KiB at most. An error of `emit`
@@ -26,18 +29,20 @@ impl Inflater {
         mut piece: &[u8],
         mut emit: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
+        let stream = self.stream.get_or_insert_with(take_decompressor);
         let mut out = [0; 4096];
         loop {
-            let (read, written) = (self.stream.total_in(), self.stream.total_out());
-            let status = self
-                .stream
+            let (read, written) = (stream.total_in(), stream.total_out());
+            let status = stream
                 .decompress(piece, &mut out, FlushDecompress::Sync)
                 .map_err(|_| CorruptData)?;
-            piece = &piece[(self.stream.total_in() - read) as usize..];
-            let got = (self.stream.total_out() - written) as usize;
+            piece = &piece[(stream.total_in() - read) as usize..];
+            let got = (stream.total_out() - written) as usize;
             emit(&out[..got])?;
             match status {
-                Status::StreamEnd => return Err(CorruptData.into()),
+                // A block may have the bit of the last one (RFC 7692, section 7.2.3.4): others follow nevertheless. A
+                // sender that writes it ends its stream there, and refers to nothing before.
+                Status::StreamEnd => stream.reset(false),
                 _ if got < out.len() => return Ok(()),
                 _ => {}
             }
@@ -50,9 +55,19 @@ impl Inflater {
         emit: impl FnMut(&[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         self.inflate(&[0, 0, 0xff, 0xff], emit)?;
-        if self.no_context_takeover {
-            self.stream.reset(false);
+        if self.no_context_takeover
+            && let Some(stream) = self.stream.take()
+        {
+            give_decompressor(stream);
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for Inflater {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Inflater")
+            .field("no_context_takeover", &self.no_context_takeover)
+            .finish_non_exhaustive()
     }
 }

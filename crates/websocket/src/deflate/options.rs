@@ -1,4 +1,4 @@
-//! What an endpoint offers or accepts of permessage-deflate.
+//! Options of permessage-deflate: the parameters that an endpoint offers or accepts.
 
 use super::parameters::MAX_WINDOW_BITS;
 

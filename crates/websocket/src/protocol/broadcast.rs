@@ -1,14 +1,16 @@
 //! A message for many connections.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use waterwheel_channel::Message;
 
 use super::encoder::opcode_of;
-use super::frame_head::FrameHead;
+use super::frame_head::{FrameHead, MAX_HEAD};
 use super::message_buffer::MessageKind;
+use crate::deflate::deflater::Deflater;
+use crate::deflate::spare_streams::CompressorSetting;
 
 /// A text or binary message that is encoded once, and shared by all connections that it is written to. A clone is a
 /// handle to the same message.
@@ -21,6 +23,9 @@ struct SharedFrames {
     plain: Bytes,
     /// The number of bytes of its head.
     head_len: usize,
+    /// The frames of servers that compress, each made by the first connection with its setting. The lock is held while
+    /// one is made, so that no other loop makes the same.
+    compressed: Mutex<Vec<(CompressorSetting, Bytes)>>,
 }
 
 impl BroadcastMessage {
@@ -35,18 +40,8 @@ impl BroadcastMessage {
     }
 
     fn new(kind: MessageKind, data: &[u8]) -> Self {
-        let head = FrameHead {
-            opcode: opcode_of(kind),
-            is_final: true,
-            is_compressed: false,
-            len: data.len() as u64,
-            mask: [0; 4],
-        };
-        let mut plain = BytesMut::with_capacity(data.len() + 10);
-        head.put(false, &mut plain);
-        let head_len = plain.len();
-        plain.put_slice(data);
-        Self(Arc::new(SharedFrames { kind, plain: plain.freeze(), head_len }))
+        let (plain, head_len) = frame_of(kind, data, false);
+        Self(Arc::new(SharedFrames { kind, plain, head_len, compressed: Mutex::default() }))
     }
 
     pub(super) fn kind(&self) -> MessageKind {
@@ -61,6 +56,36 @@ impl BroadcastMessage {
     pub(super) fn plain_frame(&self) -> Bytes {
         self.0.plain.clone()
     }
+
+    /// Returns the frame of a server that compresses. Its data refers to no earlier message: a peer inflates it with any
+    /// context.
+    pub(super) fn compressed_frame(&self, setting: CompressorSetting) -> Bytes {
+        // Only a push changes the list: a panic leaves it whole.
+        let mut frames = self.0.compressed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, frame)) = frames.iter().find(|(of, _)| *of == setting) {
+            return frame.clone();
+        }
+        let compressed = Deflater::new(setting, true).deflate(self.data(), true);
+        let (frame, _) = frame_of(self.0.kind, &compressed, true);
+        frames.push((setting, frame.clone()));
+        frame
+    }
+}
+
+/// Returns the frame of a server, and the number of bytes of its head.
+fn frame_of(kind: MessageKind, payload: &[u8], is_compressed: bool) -> (Bytes, usize) {
+    let head = FrameHead {
+        opcode: opcode_of(kind),
+        is_final: true,
+        is_compressed,
+        len: payload.len() as u64,
+        mask: [0; 4],
+    };
+    let mut frame = BytesMut::with_capacity(payload.len() + MAX_HEAD);
+    head.put(false, &mut frame);
+    let head_len = frame.len();
+    frame.put_slice(payload);
+    (frame.freeze(), head_len)
 }
 
 impl Message for BroadcastMessage {

@@ -21,7 +21,7 @@ pub(crate) enum CloseHandshake {
     Ended,
 }
 
-/// What an endpoint does after a step of the closing handshake.
+/// The action of an endpoint after a step of the closing handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub(crate) enum CloseAction {

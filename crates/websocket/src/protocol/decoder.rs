@@ -105,15 +105,11 @@ impl MessageDecoder {
     /// Accepts compressed messages, by the parameters that were negotiated.
     #[must_use]
     pub fn deflate(mut self, parameters: &DeflateParameters) -> Self {
-        let (no_context_takeover, window_bits) = match self.role {
-            WebSocketRole::Server => {
-                (parameters.client_no_context_takeover(), parameters.client_max_window_bits())
-            }
-            WebSocketRole::Client => {
-                (parameters.server_no_context_takeover(), parameters.server_max_window_bits())
-            }
+        let no_context_takeover = match self.role {
+            WebSocketRole::Server => parameters.client_no_context_takeover(),
+            WebSocketRole::Client => parameters.server_no_context_takeover(),
         };
-        self.inflater = Some(Inflater::new(no_context_takeover, window_bits));
+        self.inflater = Some(Inflater::new(no_context_takeover));
         self
     }
 
@@ -326,7 +322,10 @@ impl MessageDecoder {
         };
         while frame.len > 0 && !input.is_empty() {
             let mut len = usize::try_from(frame.len).unwrap_or(usize::MAX).min(input.len());
-            message.buffer.reserve(len, frame.len);
+            match self.gives_parts {
+                true => message.buffer.reserve(len, len as u64, false),
+                false => message.buffer.reserve(len, frame.len, frame.is_final),
+            }
             match (&mut message.buffer, &mut self.inflater) {
                 (MessageBuffer::Binary(bytes), _) if !message.is_compressed => {
                     let held = bytes.len();

@@ -12,6 +12,7 @@ use super::message_buffer::MessageKind;
 use crate::deflate::deflater::Deflater;
 use crate::deflate::options::DeflateOptions;
 use crate::deflate::parameters::DeflateParameters;
+use crate::deflate::spare_streams::CompressorSetting;
 
 /// Writes the messages of an endpoint as frames.
 ///
@@ -74,7 +75,8 @@ impl MessageEncoder {
                 (parameters.client_no_context_takeover(), parameters.client_max_window_bits())
             }
         };
-        let deflater = Deflater::new(options.level, no_context_takeover, window_bits);
+        let setting = CompressorSetting { level: options.level, window_bits };
+        let deflater = Deflater::new(setting, no_context_takeover);
         self.deflate = Some(EncoderDeflate { deflater, min_size: options.min_size });
         self
     }
@@ -195,8 +197,7 @@ impl MessageEncoder {
         dst: &mut BytesMut,
     ) {
         let Some(EncoderDeflate { deflater, .. }) = &mut self.deflate else { return };
-        let mut compressed = BytesMut::new();
-        deflater.deflate(data, is_last, &mut compressed);
+        let compressed = deflater.deflate(data, is_last);
         let is_compressed = opcode != Opcode::Continuation;
         let head =
             FrameHead { is_final: is_last, is_compressed, ..self.head(opcode, compressed.len()) };
@@ -246,14 +247,14 @@ impl MessageEncoder {
         Ok(frame)
     }
 
-    /// Returns the frame of a message that is encoded once for many; `None` if the message has to be masked or compressed
-    /// for this connection.
+    /// Returns the frame of a message that is encoded once for many; `None` if each frame of this connection has a mask of
+    /// its own.
     ///
     /// # Errors
     /// As [`encode`](Self::encode).
     #[inline]
     pub(crate) fn shared_frame(
-        &self,
+        &mut self,
         message: &BroadcastMessage,
     ) -> Result<Option<Bytes>, SendError> {
         if self.is_closed {
@@ -262,8 +263,17 @@ impl MessageEncoder {
         if self.part.is_some() {
             return Err(SendError::UnfinishedMessage);
         }
-        let is_shared = self.role == WebSocketRole::Server && self.deflate.is_none();
-        Ok(is_shared.then(|| message.plain_frame()))
+        if self.role == WebSocketRole::Client {
+            return Ok(None);
+        }
+        Ok(Some(match &mut self.deflate {
+            Some(EncoderDeflate { deflater, min_size }) if message.data().len() >= *min_size => {
+                // The frame is in the window of the peer now, and in none of this side: what follows refers to neither.
+                deflater.forget_context();
+                message.compressed_frame(deflater.setting())
+            }
+            _ => message.plain_frame(),
+        }))
     }
 
     #[inline]

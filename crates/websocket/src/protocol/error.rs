@@ -1,4 +1,4 @@
-//! What is wrong with the bytes of a peer, or with a message that is to be sent.
+//! Errors: in the bytes of a peer, or of a message that cannot be sent.
 
 use waterwheel_executor::Error;
 

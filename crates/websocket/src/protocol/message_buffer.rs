@@ -23,8 +23,9 @@ pub(super) enum MessageBuffer {
     Binary(Vec<u8>),
 }
 
-/// A frame may announce more than its sender ever sends: at most this much memory is reserved before its bytes come.
-const MAX_RESERVED_AHEAD: usize = 64 * 1024;
+/// A frame may announce more than its sender ever sends: at most this much memory is reserved before its bytes come, or as
+/// much as has come if that is more.
+const MAX_RESERVED_AHEAD: usize = 4 * 1024;
 
 impl MessageBuffer {
     #[inline]
@@ -45,8 +46,9 @@ impl MessageBuffer {
     }
 
     /// Makes room for `len` bytes that have come of a frame of which `missing` bytes are expected: not for many more than
-    /// have come, so that memory grows with the data.
-    pub(super) fn reserve(&mut self, len: usize, missing: u64) {
+    /// have come, so that memory grows with the data. A message that goes on behind the frame grows by doubling: it may
+    /// come in a million frames.
+    pub(super) fn reserve(&mut self, len: usize, missing: u64, is_final: bool) {
         let capacity = match self {
             Self::Text(text, _) => text.capacity(),
             Self::Binary(bytes) => bytes.capacity(),
@@ -56,9 +58,11 @@ impl MessageBuffer {
         }
         let ahead = self.len().max(MAX_RESERVED_AHEAD).max(len);
         let room = usize::try_from(missing).unwrap_or(usize::MAX).min(ahead);
-        match self {
-            Self::Text(text, _) => text.reserve_exact(room),
-            Self::Binary(bytes) => bytes.reserve_exact(room),
+        match (self, is_final) {
+            (Self::Text(text, _), true) => text.reserve_exact(room),
+            (Self::Text(text, _), false) => text.reserve(room),
+            (Self::Binary(bytes), true) => bytes.reserve_exact(room),
+            (Self::Binary(bytes), false) => bytes.reserve(room),
         }
     }
 

@@ -39,7 +39,7 @@ fn keeping(window_bits: u8, peer_window_bits: u8) -> DeflateOptions {
         .unwrap()
 }
 
-/// What a server answers to offers, separated by commas; without the name of the extension, which is in all of them.
+/// Returns the answer of a server to offers, which are separated by commas; without the name of the extension, which is in all of them.
 fn answer(options: &DeflateOptions, offers: &str) -> Option<String> {
     let offers: Vec<Parameters<'_>> =
         offers.split(',').map(|offer| parameters(offer.trim())).collect();
