@@ -36,6 +36,12 @@ impl TopicFilter {
         Ok(Self { text: text.into(), has_wildcards })
     }
 
+    /// Returns the filter that matches every topic.
+    #[must_use]
+    pub fn everything() -> Self {
+        Self { text: ANY_REST.into(), has_wildcards: true }
+    }
+
     /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {

@@ -1,10 +1,12 @@
 //! The guard that limits the new connections of an address per time.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use waterwheel_channel::{AcceptGuard, AcceptVerdict, AcceptedConnection};
+use waterwheel_executor::Nanos;
 
 use super::bucket_table::BucketTable;
 use super::error::InvalidGuard;
@@ -139,6 +141,28 @@ impl AcceptRate {
             prefixes: PrefixLengths::default(),
             max_addresses: DEFAULT_TRACKED_ADDRESSES,
         }
+    }
+
+    /// True if the guard would admit a connection of this address at this time. Takes nothing: for code that counts
+    /// something else by address, such as failed logins, and asks first.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use waterwheel_channel::{AcceptGuard, AcceptedConnection, Address};
+    /// use waterwheel_executor::Nanos;
+    /// use waterwheel_handlers::AcceptRate;
+    ///
+    /// let failures = AcceptRate::builder(1, Duration::from_secs(60)).build()?;
+    /// let (now, peer) = (Nanos::default(), std::net::SocketAddr::from(([192, 0, 2, 1], 5000)));
+    /// assert!(failures.may_admit(peer.ip(), now) && failures.may_admit(peer.ip(), now));
+    /// failures.check(&AcceptedConnection::new(Some(Address::Ip(peer)), None, now));
+    /// assert!(!failures.may_admit(peer.ip(), now));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn may_admit(&self, address: IpAddr, now: Nanos) -> bool {
+        let address = self.shared.prefixes.network_of(address.to_canonical());
+        self.shared.lock().has_token(address, now)
     }
 
     /// Returns for how many addresses the guard keeps a bucket at present.

@@ -48,11 +48,11 @@ impl BucketTable {
         self.latest = now;
         self.remove_full(now);
         let before = self.full_at.get(&address).copied();
-        let start = before.map_or(now, |full_at| full_at.max(now));
-        let after = Nanos(start.0.saturating_add(self.interval));
-        if after.0 - now.0 > self.refill {
+        if !self.has_token(address, now) {
             return false;
         }
+        let start = before.map_or(now, |full_at| full_at.max(now));
+        let after = Nanos(start.0.saturating_add(self.interval));
         match before {
             Some(full_at) => _ = self.by_time.remove(&(full_at, address)),
             None if self.full_at.len() >= self.max => self.remove_first(),
@@ -61,6 +61,13 @@ impl BucketTable {
         self.full_at.insert(address, after);
         self.by_time.insert((after, address));
         true
+    }
+
+    /// True if an address has a token.
+    pub(super) fn has_token(&self, address: Network, now: Nanos) -> bool {
+        let now = now.max(self.latest);
+        let start = self.full_at.get(&address).map_or(now, |full_at| (*full_at).max(now));
+        start.0.saturating_add(self.interval) - now.0 <= self.refill
     }
 
     pub(super) fn len(&self) -> usize {
