@@ -36,6 +36,7 @@ pub mod line_counters;
 pub mod line_session;
 pub mod outbox;
 pub mod outbox_writer;
+pub mod page;
 pub mod protocol;
 pub mod registry;
 pub mod session;
