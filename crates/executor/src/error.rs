@@ -154,6 +154,21 @@ impl Error {
         self.find::<io::Error>().map(io::Error::kind)
     }
 
+    /// True for an I/O error that says that the peer of a connection is gone: reset, broken pipe, aborted, timed out.
+    ///
+    /// ```
+    /// use std::io;
+    /// use waterwheel_executor::Error;
+    ///
+    /// assert!(Error::from(io::Error::from(io::ErrorKind::ConnectionReset)).is_connection_lost());
+    /// assert!(!Error::from(io::Error::from(io::ErrorKind::NotFound)).is_connection_lost());
+    /// ```
+    #[must_use]
+    pub fn is_connection_lost(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut};
+        matches!(self.io_kind(), Some(BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut))
+    }
+
     /// True if the object of the operation is closed, so that no further operation on it can succeed. The cause
     /// of the close, if it is known, is a source of this error.
     ///

@@ -35,7 +35,6 @@ mod record_queue;
 mod synthetic_tcp;
 
 use std::fmt;
-use std::io;
 
 use bytes::Bytes;
 use waterwheel_channel::{
@@ -246,9 +245,7 @@ impl Handler for Capture {
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut};
-        let fatal = [BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut];
-        self.has_failed |= error.io_kind().is_some_and(|kind| fatal.contains(&kind));
+        self.has_failed |= error.is_connection_lost();
         ctx.fire_error(error);
         Ok(())
     }

@@ -96,7 +96,7 @@ impl Handler for HttpHandler {
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
         // Clients break connections off at any time: no fault of the server, and not worth a line in its log.
-        if !is_broken_off(&error) {
+        if !error.is_connection_lost() {
             ctx.fire_error(error);
         }
         Ok(())
@@ -112,12 +112,6 @@ impl Handler for HttpHandler {
         self.connection.end();
         Ok(())
     }
-}
-
-/// True for the errors of a transport whose peer is gone.
-fn is_broken_off(error: &Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut};
-    matches!(error.io_kind(), Some(BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut))
 }
 
 impl Drop for HttpHandler {

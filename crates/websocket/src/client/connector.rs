@@ -56,7 +56,7 @@ impl WebSocketConnector {
 
     /// Opens a connection to a URL with the scheme `ws` or `wss`.
     ///
-    /// Cancel safe: if the future is dropped before it completes, the connection is closed.
+    /// Cancel safe as [`WebSocketRequest::connect`].
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -123,8 +123,8 @@ impl WebSocketRequest {
         self
     }
 
-    /// Opens the connection for async code. Cancel safe: if the future is dropped before it completes, the connection is
-    /// closed.
+    /// Opens the connection for async code. Cancel safe: if the future is dropped before it completes, nothing is opened: a
+    /// request that was sent ends with its connection, and a connect that was begun is left to the pool of the client.
     ///
     /// # Errors
     /// [`ConnectError`].

@@ -1,10 +1,10 @@
-//! What both sides of a connection have agreed on.
+//! The result of an opening handshake.
 
 use super::options::WebSocketOptions;
 use crate::deflate::parameters::DeflateParameters;
 use crate::protocol::frame_head::WebSocketRole;
 
-/// What the opening handshake has agreed on.
+/// The role, options and choices of both sides.
 #[derive(Clone, Debug)]
 pub(crate) struct Agreement {
     pub(crate) role: WebSocketRole,

@@ -1,4 +1,4 @@
-//! What a handler of messages sends with.
+//! `WebSocketContext`: a handler of messages sends with it.
 
 use std::fmt;
 use std::rc::Rc;

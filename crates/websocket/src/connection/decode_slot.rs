@@ -2,22 +2,21 @@
 
 use std::fmt;
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::{
-    Ctx, Cumulation, Draining, Events, HalfClosed, Handler, HandlerResult, Msg, Signature, TypeTag,
-    driver::SocketOption,
+    Ctx, Cumulation, Draining, Events, HalfClosed, Handler, HandlerResult, Msg, ReadPause,
+    Signature, TypeTag, driver::SocketOption,
 };
 use waterwheel_executor::Error;
 
 use super::context::WebSocketContext;
 use super::handler::{CloseOutcome, WebSocketHandler};
 use super::socket_state::SocketState;
-use super::time_limits::{
-    CLOSE_TIMER, KEEP_ALIVE_TIMER, KeepAlive, KeepAliveStep, PeerProgress, PeerTimeout,
-};
+use super::time_limits::{CLOSE_TIMER, KEEP_ALIVE_TIMER, KeepAlive, KeepAliveStep, PeerTimeout};
 use crate::protocol::close::{CloseCode, CloseReason};
 use crate::protocol::decoder::MessageDecoder;
 use crate::protocol::error::ProtocolError;
@@ -30,6 +29,12 @@ pub(super) struct DecodeSlot<H> {
     decoder: MessageDecoder,
     /// Bytes that were read while the channel was not writable.
     unread: Cumulation,
+    /// Keeps the channel from reading more while there are some.
+    pause: Option<ReadPause>,
+    /// True if the peer's data has ended behind them.
+    has_input_ended: bool,
+    /// The last ping of a peer that does not read, which is answered when it does.
+    unanswered: Option<Bytes>,
     keep_alive: KeepAlive,
     is_open: bool,
     handler: H,
@@ -49,6 +54,9 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
             state,
             decoder,
             unread: Cumulation::default(),
+            pause: None,
+            has_input_ended: false,
+            unanswered: None,
             keep_alive: KeepAlive::new(),
             is_open: false,
             handler,
@@ -83,9 +91,12 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
     #[cold]
     fn keep(&mut self, ctx: &Ctx<'_>, bytes: Bytes) {
         if ctx.is_removed() {
+            // What was sent goes before what the next handler answers.
+            self.state.flush_round(ctx);
             ctx.fire_read(bytes);
         } else {
             self.unread.keep(bytes);
+            self.pause.get_or_insert_with(|| ctx.pause_reads());
         }
     }
 
@@ -102,10 +113,7 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
 
     fn on_control(&mut self, ctx: &Ctx<'_>, message: WebSocketMessage) -> HandlerResult {
         match &message {
-            WebSocketMessage::Ping(payload) => {
-                // Refused after a Close of this side only: then no answer is expected.
-                let _ = self.state.send(ctx, WebSocketMessage::Pong(payload.clone()));
-            }
+            WebSocketMessage::Ping(payload) => self.answer(ctx, payload.clone()),
             WebSocketMessage::Close(reason) => {
                 let outcome = CloseOutcome::Received(reason.clone());
                 // Before the answer, which ends the output.
@@ -118,6 +126,16 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
         match self.state.options().passes_control {
             true => self.handler.on_message(&WebSocketContext::new(ctx, &self.state), message),
             false => Ok(()),
+        }
+    }
+
+    /// Answers a ping; the last one only while the peer does not read (RFC 6455, section 5.5.3).
+    fn answer(&mut self, ctx: &Ctx<'_>, ping: Bytes) {
+        if ctx.is_writable() {
+            // Refused after a Close of this side only: then no answer is expected.
+            let _ = self.state.send(ctx, WebSocketMessage::Pong(ping));
+        } else {
+            self.unanswered = Some(ping);
         }
     }
 
@@ -137,7 +155,7 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
 
     /// Tells the handler, once, that no more messages come.
     fn end(&mut self, ctx: &Ctx<'_>, outcome: &CloseOutcome) {
-        drop(self.unread.take());
+        drop((self.unread.take(), self.pause.take(), self.unanswered.take()));
         if mem::take(&mut self.is_open) {
             self.handler.on_close(&WebSocketContext::new(ctx, &self.state), outcome);
         }
@@ -161,7 +179,7 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
         }
         let options = self.state.options();
         let (interval, timeout) = (options.ping_interval, options.pong_timeout);
-        let progress = PeerProgress::of(ctx, self.state.written());
+        let progress = self.state.progress(ctx);
         match self.keep_alive.check(progress, interval, timeout) {
             KeepAliveStep::Wait(time) => {
                 ctx.schedule(time, KEEP_ALIVE_TIMER);
@@ -180,8 +198,8 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
 
     fn check_close(&mut self, ctx: &Ctx<'_>) {
         let limit = self.state.options().close_timeout;
-        let progress = PeerProgress::of(ctx, self.state.written());
-        if self.keep_alive.continues_close(progress) {
+        let progress = self.state.progress(ctx);
+        if self.state.continues_close(progress) {
             ctx.schedule(limit, CLOSE_TIMER);
         } else if progress.pending > 0 {
             abort(ctx, PeerTimeout::Close(limit));
@@ -190,12 +208,68 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
             self.state.close_channel(ctx);
         }
     }
+
+    /// Reads what was kept while the channel was not writable.
+    fn resume(&mut self, ctx: &Ctx<'_>) {
+        if let Some(ping) = self.unanswered.take() {
+            self.answer(ctx, ping);
+        }
+        let unread = self.unread.take();
+        if unread.is_empty() {
+            return;
+        }
+        self.read(ctx, unread);
+        if self.pause.is_some() && !self.must_stop(ctx) {
+            self.pause = None;
+        }
+        if !ctx.is_in_read_round() {
+            self.complete_round(ctx);
+        }
+        if self.has_input_ended {
+            self.on_input_end(ctx);
+        }
+    }
+
+    fn complete_round(&mut self, ctx: &Ctx<'_>) {
+        if self.is_open {
+            self.call(ctx, H::on_read_complete);
+        }
+        self.state.flush_round(ctx);
+        ctx.fire_read_complete();
+    }
+
+    /// Ends the connection if the peer has ended its data, once all of that was read.
+    fn on_input_end(&mut self, ctx: &Ctx<'_>) {
+        self.has_input_ended = true;
+        if self.pause.is_some() {
+            return;
+        }
+        self.end(ctx, &CloseOutcome::Lost);
+        if self.state.is_receiving() {
+            self.state.close_channel(ctx);
+        }
+        // Else the output ends with the last frame that the peer takes, and the channel with it.
+    }
+
+    /// Calls a method of this handler. If it panics, the peer is told, as far as it takes that at once: the channel is
+    /// closed by the panic.
+    #[inline]
+    fn guarded(&mut self, ctx: &Ctx<'_>, f: impl FnOnce(&mut Self)) {
+        let state = self.state.clone();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(self))) {
+            state.fail(ctx, CloseCode::INTERNAL_ERROR.into());
+            ctx.flush_now();
+            resume_unwind(panic);
+        }
+    }
 }
 
 /// Ends a connection whose peer is not to be waited for. Resets it: the kernel would hold what it has taken for as long
 /// as the peer reads a byte at times.
 fn abort(ctx: &Ctx<'_>, cause: PeerTimeout) {
-    drop(ctx.channel().set_option(SocketOption::Linger(Some(Duration::ZERO))));
+    let resets = SocketOption::Linger(Some(Duration::ZERO));
+    // Refused by transports that know no reset, which is no fault.
+    ctx.channel().set_option(resets).on_complete(drop);
     ctx.abort(Error::new(cause));
 }
 
@@ -221,8 +295,14 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
         Ok(())
     }
 
-    fn on_removed(&mut self, _: &Ctx<'_>) {
-        self.state.release();
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        let unread = self.unread.take();
+        self.guarded(ctx, |slot| slot.end(ctx, &CloseOutcome::Lost));
+        self.state.leave(ctx);
+        if !unread.is_empty() {
+            ctx.fire_read(unread);
+            ctx.fire_read_complete();
+        }
     }
 
     fn on_active(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
@@ -232,7 +312,7 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
         if interval != Duration::MAX {
             ctx.schedule(interval, KEEP_ALIVE_TIMER);
         }
-        self.call(ctx, |handler, socket| handler.on_open(socket));
+        self.guarded(ctx, |slot| slot.call(ctx, |handler, socket| handler.on_open(socket)));
         ctx.fire_active();
         Ok(())
     }
@@ -249,8 +329,13 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
         match msg.into_bytes() {
             Ok(bytes) => {
                 self.keep_alive.note_heard(ctx.now());
-                let bytes = self.unread.append(bytes);
-                self.read(ctx, bytes);
+                if self.pause.is_some() {
+                    // More of the round in which the channel has become unwritable.
+                    let bytes = self.unread.append(bytes);
+                    self.unread.keep(bytes);
+                } else {
+                    self.guarded(ctx, |slot| slot.read(ctx, bytes));
+                }
             }
             Err(other) => ctx.fire_read(other),
         }
@@ -259,42 +344,34 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
 
     #[inline]
     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        if self.is_open {
-            self.call(ctx, H::on_read_complete);
-        }
-        self.state.flush_round(ctx);
-        ctx.fire_read_complete();
+        self.guarded(ctx, |slot| slot.complete_round(ctx));
         Ok(())
     }
 
     fn on_writability_changed(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
-        if self.is_open {
-            self.call(ctx, H::on_writability_changed);
-        }
-        ctx.fire_writability_changed();
-        if ctx.is_writable() {
-            let unread = self.unread.take();
-            if !unread.is_empty() {
-                self.read(ctx, unread);
-                if !ctx.is_in_read_round() {
-                    self.on_read_complete(ctx)?;
-                }
+        self.guarded(ctx, |slot| {
+            if slot.is_open {
+                slot.call(ctx, H::on_writability_changed);
             }
-        }
+            ctx.fire_writability_changed();
+            if ctx.is_writable() && !ctx.is_removed() {
+                slot.resume(ctx);
+            }
+        });
         Ok(())
     }
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         let is_drain = event.is::<Draining>();
         let is_end = event.get() == Some(&HalfClosed::Input);
-        self.call(ctx, |handler, socket| handler.on_user_event(socket, event));
+        self.guarded(ctx, |slot| {
+            slot.call(ctx, |handler, socket| handler.on_user_event(socket, event));
+        });
         if is_drain {
             self.state.begin_close(ctx, Some(CloseCode::GOING_AWAY.into()));
         }
         if is_end {
-            // What follows a Close, or is missing after none.
-            self.end(ctx, &CloseOutcome::Lost);
-            self.state.close_channel(ctx);
+            self.guarded(ctx, |slot| slot.on_input_end(ctx));
         }
         Ok(())
     }
@@ -305,11 +382,11 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
     }
 
     fn on_timer(&mut self, ctx: &Ctx<'_>, tag: u32) -> HandlerResult {
-        match tag {
-            KEEP_ALIVE_TIMER => self.check_keep_alive(ctx),
-            CLOSE_TIMER => self.check_close(ctx),
-            tag => self.call(ctx, |handler, socket| handler.on_timer(socket, tag)),
-        }
+        self.guarded(ctx, |slot| match tag {
+            KEEP_ALIVE_TIMER => slot.check_keep_alive(ctx),
+            CLOSE_TIMER => slot.check_close(ctx),
+            tag => slot.call(ctx, |handler, socket| handler.on_timer(socket, tag)),
+        });
         Ok(())
     }
 }

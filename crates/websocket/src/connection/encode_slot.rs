@@ -23,6 +23,22 @@ impl EncodeSlot {
     pub(super) fn new(state: Rc<SocketState>) -> Self {
         Self { state }
     }
+
+    /// Writes a message, in the form of this connection.
+    #[inline]
+    fn write_broadcast(
+        &self,
+        ctx: &Ctx<'_>,
+        message: &BroadcastMessage,
+        done: &mut Completion,
+    ) -> Result<(), SendError> {
+        if self.state.write_shared(ctx, message, done)? {
+            return Ok(());
+        }
+        self.state.write_encoded(ctx, message.size_hint(), done, |encoder, dst| {
+            encoder.encode_broadcast(message, dst)
+        })
+    }
 }
 
 impl Handler for EncodeSlot {
@@ -40,12 +56,8 @@ impl Handler for EncodeSlot {
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         let msg = match msg.take::<BroadcastMessage>() {
             Ok(message) => {
-                if !self.state.write_shared(ctx, &message, done)? {
-                    self.state.write_encoded(ctx, message.size_hint(), done, |encoder, dst| {
-                        encoder.encode_broadcast(&message, dst)
-                    })?;
-                }
-                return Ok(());
+                let written = self.write_broadcast(ctx, &message, done);
+                return unless_closing(written, done);
             }
             Err(msg) => msg,
         };
@@ -59,10 +71,11 @@ impl Handler for EncodeSlot {
                 Ok(())
             }
             Ok(message) => {
-                self.state.write_encoded(ctx, message.size_hint(), done, |encoder, dst| {
-                    encoder.encode(message, dst)
-                })?;
-                Ok(())
+                let len = message.size_hint();
+                let written = self
+                    .state
+                    .write_encoded(ctx, len, done, |encoder, dst| encoder.encode(message, dst));
+                unless_closing(written, done)
             }
             Err(other) => {
                 self.state.pass_on(ctx);
@@ -70,6 +83,10 @@ impl Handler for EncodeSlot {
                 Ok(())
             }
         }
+    }
+
+    fn on_removed(&mut self, ctx: &Ctx<'_>) {
+        self.state.leave(ctx);
     }
 
     /// Begins the closing handshake: the Close is the end of this side's messages.
@@ -84,5 +101,15 @@ impl Handler for EncodeSlot {
             ctx.close_with(done.take());
         }
         Ok(())
+    }
+}
+
+/// Returns the result of a write. One that nobody waits for is dropped in silence while the connection closes, as on a
+/// closed channel: a peer that closes is no fault.
+#[inline]
+fn unless_closing(written: Result<(), SendError>, done: &Completion) -> HandlerResult {
+    match written {
+        Err(SendError::Closing) if done.is_none() => Ok(()),
+        written => Ok(written?),
     }
 }

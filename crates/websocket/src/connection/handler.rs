@@ -91,9 +91,13 @@ pub trait WebSocketHandler: 'static {
         Ok(())
     }
 
-    /// Called with an error of the transport or of another handler. Passes it on unless overridden, to be reported.
+    /// Called with an error of the transport or of another handler, or one that a method of this handler has returned.
+    /// Unless overridden, passes it on to be reported; except that the peer has broken the connection off, which peers do
+    /// at any time.
     fn on_error(&mut self, socket: &WebSocketContext<'_>, error: Error) {
-        socket.ctx().fire_error(error);
+        if !error.is_connection_lost() {
+            socket.ctx().fire_error(error);
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What both slots of a connection share.
+//! State that both slots of a connection share.
 
 use std::cell::{Cell, RefCell};
 use std::mem;
@@ -9,7 +9,7 @@ use waterwheel_channel::{Completion, Ctx, Hold, LocalCtx, Message};
 use super::agreement::Agreement;
 use super::options::OptionValues;
 use super::send_buffer::SendBuffer;
-use super::time_limits::CLOSE_TIMER;
+use super::time_limits::{CLOSE_TIMER, PeerProgress};
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::{CloseCode, CloseReason};
 use crate::protocol::close_handshake::{CloseAction, CloseHandshake};
@@ -41,6 +41,8 @@ pub(super) struct SocketState {
     hold: Cell<Option<Hold>>,
     /// True once the time limit of the closing handshake is set.
     is_ending: Cell<bool>,
+    /// The bytes that the peer had taken at the last look of that limit.
+    taken: Cell<u64>,
     /// True once the channel is closed, or about to be.
     is_over: Cell<bool>,
 }
@@ -63,6 +65,7 @@ impl SocketState {
             closes: RefCell::default(),
             hold: Cell::default(),
             is_ending: Cell::default(),
+            taken: Cell::default(),
             is_over: Cell::default(),
         }
     }
@@ -85,8 +88,8 @@ impl SocketState {
         self.handshake.get() != CloseHandshake::Open
     }
 
-    pub(super) fn written(&self) -> u64 {
-        self.written.get()
+    pub(super) fn progress(&self, ctx: &Ctx<'_>) -> PeerProgress {
+        PeerProgress::of(ctx, self.written.get())
     }
 
     // Messages.
@@ -307,8 +310,11 @@ impl SocketState {
                 let close = WebSocketMessage::Close(reason);
                 // Nothing else has sent a Close: the state of the handshake says so. Without room below the hard cap the
                 // peer, which does not read, would not read it either.
-                let _ =
+                let sent =
                     self.encode(ctx, close.size_hint(), |encoder, dst| encoder.encode(close, dst));
+                if sent.is_err() {
+                    self.encoder.borrow_mut().end();
+                }
                 self.has_unflushed.set(false);
                 self.unsent.pass_on(ctx);
                 ctx.flush();
@@ -323,6 +329,7 @@ impl SocketState {
             return; // The time limit of the handshake is one for all of it.
         }
         self.hold.set(Some(ctx.hold()));
+        self.taken.set(self.progress(ctx).taken);
         let limit = self.options().close_timeout;
         let slot = self.decoder_slot.borrow().clone();
         if let Some(slot) = slot {
@@ -331,6 +338,12 @@ impl SocketState {
                 ctx.schedule(limit, CLOSE_TIMER);
             });
         }
+    }
+
+    /// Looks at the closing handshake, whose time is over. Returns true if the peer is still taking what was written.
+    pub(super) fn continues_close(&self, progress: PeerProgress) -> bool {
+        let before = self.taken.replace(progress.taken);
+        progress.pending > 0 && progress.taken > before
     }
 
     /// Keeps a close of the channel until the closing handshake is over, which it begins. Returns false if there is no
@@ -360,6 +373,18 @@ impl SocketState {
         for done in closes {
             ctx.close_with(done);
         }
+    }
+
+    /// Ends WebSocket on a channel that may go on without: what was sent goes out, and a close that waits is carried out.
+    pub(super) fn leave(&self, ctx: &Ctx<'_>) {
+        if ctx.is_active() {
+            self.unsent.pass_on(ctx);
+            ctx.flush();
+            if !self.closes.borrow().is_empty() {
+                self.close_channel(ctx);
+            }
+        }
+        self.release();
     }
 
     /// Releases what waits for the end of the connection: the channel is closed, or the handlers were removed.

@@ -32,11 +32,9 @@ pub(super) struct KeepAlive {
     heard: Nanos,
     /// The moment of the ping that was not answered, and the bytes that the peer had taken by then.
     pinged: Option<(Nanos, u64)>,
-    /// The bytes that the peer had taken at the last look of the closing handshake.
-    taken: u64,
 }
 
-/// What a timer of the keep-alive asks for.
+/// The next step of the keep-alive, when its timer has fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeepAliveStep {
     /// Looks again after this time.
@@ -47,7 +45,7 @@ pub(super) enum KeepAliveStep {
     GiveUp,
 }
 
-/// What the keep-alive looks at.
+/// The progress of a peer, at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PeerProgress {
     pub(super) now: Nanos,
@@ -69,7 +67,7 @@ impl PeerProgress {
 
 impl KeepAlive {
     pub(super) fn new() -> Self {
-        Self { heard: Nanos(0), pinged: None, taken: 0 }
+        Self { heard: Nanos(0), pinged: None }
     }
 
     /// Notes that bytes of the peer have come.
@@ -88,7 +86,7 @@ impl KeepAlive {
         let PeerProgress { now, taken, pending, is_reading } = progress;
         let idle = now.since(self.heard);
         if let Some((pinged, taken_then)) = self.pinged
-            && self.heard <= pinged
+            && self.heard < pinged
         {
             // A peer that takes bytes is alive: the ping may be behind megabytes. While this side does not read, because
             // its own handler is busy, an answer may be waiting in the transport.
@@ -105,11 +103,5 @@ impl KeepAlive {
         }
         self.pinged = Some((now, taken));
         KeepAliveStep::Ping
-    }
-
-    /// Looks at the closing handshake, whose time is over. Returns true if the peer is still taking what was written.
-    pub(super) fn continues_close(&mut self, progress: PeerProgress) -> bool {
-        let before = std::mem::replace(&mut self.taken, progress.taken);
-        progress.pending > 0 && progress.taken > before
     }
 }

@@ -87,6 +87,12 @@ impl MessageEncoder {
         self.is_closed
     }
 
+    /// Refuses what follows, as after a Close: the Close could not be sent.
+    pub(crate) fn end(&mut self) {
+        self.is_closed = true;
+        self.part = None;
+    }
+
     /// Appends a message to `dst`; returns the payload that is to be sent behind it, if it was not copied.
     ///
     /// # Errors
@@ -219,8 +225,7 @@ impl MessageEncoder {
     }
 
     fn encode_close(&mut self, reason: Option<&CloseReason>, dst: &mut BytesMut) {
-        self.is_closed = true;
-        self.part = None;
+        self.end();
         let mut payload = Vec::new();
         if let Some(reason) = reason {
             payload.put_u16(reason.code().get());

@@ -284,7 +284,8 @@ where
                     // The kernel would hold what it has taken, megabytes, for as long as the client reads a byte at times.
                     let resets =
                         waterwheel_channel::driver::SocketOption::Linger(Some(Duration::ZERO));
-                    drop(channel.set_option(resets));
+                    // Refused by transports that know no reset, which is no fault.
+                    channel.set_option(resets).on_complete(drop);
                 }
                 return ctx.abort(Error::new(SlowClient(limit)));
             }
