@@ -33,13 +33,12 @@ impl Inflater {
         let mut out = [0; 4096];
         loop {
             let (read, written) = (stream.total_in(), stream.total_out());
-            let status = stream
-                .decompress(piece, &mut out, FlushDecompress::Sync)
-                .map_err(|_| CorruptData)?;
+            let status = stream.decompress(piece, &mut out, FlushDecompress::Sync);
             piece = &piece[(stream.total_in() - read) as usize..];
             let got = (stream.total_out() - written) as usize;
+            // Before an error too: what is wrong with the data before it is found first, however the bytes are cut.
             emit(&out[..got])?;
-            match status {
+            match status.map_err(|_| CorruptData)? {
                 // A block may have the bit of the last one (RFC 7692, section 7.2.3.4): others follow nevertheless. A
                 // sender that writes it ends its stream there, and refers to nothing before.
                 Status::StreamEnd => stream.reset(false),

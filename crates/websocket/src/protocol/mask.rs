@@ -68,6 +68,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn w02_masks_are_applied_at_every_alignment_of_the_memory() {
+        let mask = [0x37, 0xfa, 0x21, 0x3d];
+        let memory: Vec<u8> = (0..=255).collect();
+        for start in 0..32 {
+            for len in 0..150 {
+                let mut masked = memory.clone();
+                apply_mask(&mut masked[start..start + len], mask);
+                let by_bytes = memory.iter().enumerate().map(|(at, byte)| match at {
+                    at if at < start || at >= start + len => *byte,
+                    at => byte ^ mask[(at - start) % 4],
+                });
+                assert!(by_bytes.eq(masked), "{len} bytes from {start}");
+            }
+        }
+    }
+
+    #[test]
     fn w02_masks_are_the_same_by_words_and_by_bytes_however_the_payload_is_cut() {
         let mask = [1, 20, 155, 7];
         for len in 0..100 {

@@ -12,4 +12,5 @@ mod parts;
 mod properties;
 mod support;
 mod texts;
+mod verified;
 mod violations;

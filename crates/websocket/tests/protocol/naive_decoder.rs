@@ -159,7 +159,7 @@ impl NaiveDecoder {
             if is_last {
                 compressed.extend_from_slice(&[0, 0, 0xff, 0xff]);
             }
-            let NaiveInflated { data, is_corrupt } = inflate_naively(compressed);
+            let NaiveInflated { data, is_corrupt, .. } = inflate_naively(compressed);
             open.data.extend_from_slice(&data[*inflated..]);
             *inflated = data.len();
             if open.data.len() as u64 > self.max_message {

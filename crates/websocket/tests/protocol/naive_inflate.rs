@@ -5,6 +5,8 @@
 pub(crate) struct NaiveInflated {
     pub(crate) data: Vec<u8>,
     pub(crate) is_corrupt: bool,
+    /// The largest distance of a reference.
+    pub(crate) largest_distance: usize,
 }
 
 /// The reason that there is no further symbol.
@@ -16,7 +18,12 @@ enum Stop {
 
 /// Inflates blocks. Behind a last block, another stream begins at the next byte, with an empty window.
 pub(crate) fn inflate_naively(bytes: &[u8]) -> NaiveInflated {
-    let mut inflate = NaiveInflate { bits: Bits { bytes, at: 0 }, data: Vec::new(), window: 0 };
+    let mut inflate = NaiveInflate {
+        bits: Bits { bytes, at: 0 },
+        data: Vec::new(),
+        begin: 0,
+        largest_distance: 0,
+    };
     let is_corrupt = loop {
         match inflate.read_block() {
             Ok(()) => {}
@@ -24,22 +31,15 @@ pub(crate) fn inflate_naively(bytes: &[u8]) -> NaiveInflated {
             Err(Stop::Corrupt) => break true,
         }
     };
-    NaiveInflated { data: inflate.data, is_corrupt }
-}
-
-/// Returns the largest distance to which the references of compressed data reach back.
-#[allow(dead_code, reason = "the fuzz targets include this file for the rest")]
-pub(crate) fn largest_distance(bytes: &[u8]) -> usize {
-    let mut inflate = NaiveInflate { bits: Bits { bytes, at: 0 }, data: Vec::new(), window: 0 };
-    while inflate.read_block().is_ok() {}
-    inflate.window
+    NaiveInflated { data: inflate.data, is_corrupt, largest_distance: inflate.largest_distance }
 }
 
 struct NaiveInflate<'a> {
     bits: Bits<'a>,
     data: Vec<u8>,
-    /// The largest distance so far.
-    window: usize,
+    /// The beginning of the stream, behind the last block of another one.
+    begin: usize,
+    largest_distance: usize,
 }
 
 struct Bits<'a> {
@@ -93,6 +93,9 @@ impl HuffmanCode {
 
     fn read(&self, bits: &mut Bits<'_>) -> Result<usize, Stop> {
         let mut code = 0;
+        if self.0.is_empty() {
+            bits.take(1)?;
+        }
         for length in 1..=15 {
             if !self.0.iter().any(|(of, ..)| *of >= length) {
                 return Err(Stop::Corrupt);
@@ -131,10 +134,7 @@ impl NaiveInflate<'_> {
         }
         if is_last {
             self.bits.align();
-            let rest = self.bits.bytes.get(self.bits.at / 8..).unwrap_or_default();
-            let NaiveInflated { data, is_corrupt } = inflate_naively(rest);
-            self.data.extend_from_slice(&data);
-            return Err(if is_corrupt { Stop::Corrupt } else { Stop::End });
+            self.begin = self.data.len();
         }
         Ok(())
     }
@@ -165,6 +165,11 @@ impl NaiveInflate<'_> {
             of_lengths[*symbol] = self.bits.take(3)?;
         }
         let of_lengths = HuffmanCode::new(&of_lengths, false)?;
+        if of_lengths.0.is_empty() {
+            // zlib takes each bit for a length of 0, and finds behind them that the end of the block has no code.
+            self.bits.take(literals + distances)?;
+            return Err(Stop::Corrupt);
+        }
         let mut lengths = Vec::new();
         while lengths.len() < literals + distances {
             let (length, times) = match of_lengths.read(&mut self.bits)? {
@@ -213,10 +218,10 @@ impl NaiveInflate<'_> {
                 }
                 _ => return Err(Stop::Corrupt),
             };
-            if distance > self.data.len().min(32 * 1024) {
+            if distance > (self.data.len() - self.begin).min(32 * 1024) {
                 return Err(Stop::Corrupt);
             }
-            self.window = self.window.max(distance);
+            self.largest_distance = self.largest_distance.max(distance);
             for _ in 0..len {
                 self.data.push(self.data[self.data.len() - distance]);
             }

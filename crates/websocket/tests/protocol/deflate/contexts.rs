@@ -6,7 +6,7 @@ use waterwheel_websocket::{
 };
 
 use super::pair;
-use crate::naive_inflate::{inflate_naively, largest_distance};
+use crate::naive_inflate::inflate_naively;
 use crate::support::*;
 
 /// Messages of many lengths that refer to what was far before.
@@ -96,9 +96,11 @@ fn w03_messages_pass_with_every_parameter_in_both_directions() {
 
 #[test]
 fn w03_no_compressor_refers_to_data_before_its_window() {
-    let samples = samples();
-    for bits in 8..=15_u8 {
-        for level in 1..=9 {
+    // The naive reader is slow.
+    let samples: Vec<_> =
+        samples().into_iter().filter(|message| data_of(message).len() < 4000).collect();
+    for bits in [8, 9, 11, 15_u8] {
+        for level in [1, 2, 3, 6, 9] {
             for keeps in [false, true] {
                 let options = DeflateOptions::builder()
                     .level(level)
@@ -111,21 +113,23 @@ fn w03_no_compressor_refers_to_data_before_its_window() {
                 let agreed = options.negotiate([offer]).unwrap();
                 let mut encoder =
                     MessageEncoder::new(WebSocketRole::Server).deflate(&options, &agreed);
-                let (mut stream, mut expected) = (Vec::new(), Vec::new());
-                // The naive reader is slow.
-                for message in samples.iter().filter(|message| data_of(message).len() < 4000) {
+                let mut streams = vec![(Vec::new(), Vec::new())];
+                for message in &samples {
                     let frame = encode(&mut encoder, message.clone());
                     if !keeps {
-                        (stream, expected) = (Vec::new(), Vec::new());
+                        streams.push((Vec::new(), Vec::new()));
                     }
+                    let (stream, expected) = streams.last_mut().unwrap();
                     stream.extend_from_slice(payload_of(&frame));
                     stream.extend_from_slice(&[0, 0, 0xff, 0xff]);
                     expected.extend_from_slice(data_of(message));
-                    let far = largest_distance(&stream);
+                }
+                for (stream, expected) in streams {
+                    let inflated = inflate_naively(&stream);
+                    assert!(!inflated.is_corrupt && inflated.data == expected, "{bits} {level}");
+                    let far = inflated.largest_distance;
                     assert!(far <= 1 << bits, "{far} with {bits} bits at level {level}");
                 }
-                let inflated = inflate_naively(&stream);
-                assert!(!inflated.is_corrupt && inflated.data == expected, "{bits} {level}");
             }
         }
     }
