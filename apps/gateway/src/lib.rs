@@ -28,12 +28,14 @@
 
 pub mod access;
 pub mod client;
+pub mod client_protocol;
 pub mod drain_gate;
 pub mod engine;
 pub mod error_code;
 pub mod gateway;
 pub mod line_counters;
 pub mod line_session;
+pub mod metrics;
 pub mod outbox;
 pub mod outbox_writer;
 pub mod page;

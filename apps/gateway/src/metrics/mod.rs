@@ -1,0 +1,3 @@
+//! The counters of the gateway, and how monitoring reads them.
+
+pub mod counters;
