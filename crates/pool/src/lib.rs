@@ -86,7 +86,7 @@ pub use crate::acquire::Acquire;
 pub use crate::builder::ChannelPoolBuilder;
 pub use crate::error::{InvalidPool, PoolError};
 pub use crate::lease::Lease;
-pub use crate::metrics::{CloseReason, PoolCounts, PoolMetrics};
+pub use crate::metrics::{PoolCloseReason, PoolCounts, PoolMetrics};
 pub use crate::options::{
     DEFAULT_ACQUIRE_TIMEOUT, DEFAULT_CHECK_TIMEOUT, DEFAULT_IDLE_LIMIT, DEFAULT_MAX_OPEN,
     DEFAULT_MAX_WAITING, DEFAULT_MAX_WAITING_TOTAL, LoopAffinity, ReuseOrder,

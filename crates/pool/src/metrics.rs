@@ -5,7 +5,7 @@ use std::fmt;
 /// Why a connection left its pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum CloseReason {
+pub enum PoolCloseReason {
     /// Closed by the peer, by a handler or a user of the channel, or because its loop ended.
     Closed,
     /// [Discarded](crate::Lease::discard), or given back while it was [not reusable](crate::Lease::set_reusable).
@@ -32,26 +32,26 @@ pub enum CloseReason {
     TakenOut,
 }
 
-impl CloseReason {
+impl PoolCloseReason {
     /// All reasons, in order.
-    pub const ALL: [CloseReason; 12] = [
-        CloseReason::Closed,
-        CloseReason::Discarded,
-        CloseReason::UnexpectedRead,
-        CloseReason::HalfClosed,
-        CloseReason::IdleLimit,
-        CloseReason::AgeLimit,
-        CloseReason::CheckFailed,
-        CloseReason::HookFailed,
-        CloseReason::Evicted,
-        CloseReason::Retired,
-        CloseReason::PoolClosed,
-        CloseReason::TakenOut,
+    pub const ALL: [PoolCloseReason; 12] = [
+        PoolCloseReason::Closed,
+        PoolCloseReason::Discarded,
+        PoolCloseReason::UnexpectedRead,
+        PoolCloseReason::HalfClosed,
+        PoolCloseReason::IdleLimit,
+        PoolCloseReason::AgeLimit,
+        PoolCloseReason::CheckFailed,
+        PoolCloseReason::HookFailed,
+        PoolCloseReason::Evicted,
+        PoolCloseReason::Retired,
+        PoolCloseReason::PoolClosed,
+        PoolCloseReason::TakenOut,
     ];
 
     /// True if another connection to the same peer is likely to end in the same way.
     pub(crate) fn blames_peer(self) -> bool {
-        use CloseReason::{CheckFailed, Closed, HalfClosed, HookFailed, UnexpectedRead};
+        use PoolCloseReason::{CheckFailed, Closed, HalfClosed, HookFailed, UnexpectedRead};
         matches!(self, Closed | UnexpectedRead | HalfClosed | CheckFailed | HookFailed)
     }
 }
@@ -106,13 +106,13 @@ pub struct PoolMetrics {
     pub acquire_timeouts: u64,
     /// Acquires that were refused because too many were waiting.
     pub acquires_refused: u64,
-    pub(crate) closed: [u64; CloseReason::ALL.len()],
+    pub(crate) closed: [u64; PoolCloseReason::ALL.len()],
 }
 
 impl PoolMetrics {
     /// Returns the number of connections that left the pool for this reason.
     #[must_use]
-    pub fn closed(&self, reason: CloseReason) -> u64 {
+    pub fn closed(&self, reason: PoolCloseReason) -> u64 {
         self.closed[reason as usize]
     }
 

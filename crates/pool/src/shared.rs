@@ -12,7 +12,7 @@ use crate::acquire::Waiter;
 use crate::error::PoolError;
 use crate::hooks::{PoolHooks, call_pipeline_hook};
 use crate::lease::Lease;
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 use crate::pooled_channel::PooledChannel;
 use crate::state::{EnqueueOutcome, PoolAction, PoolActions, PoolCore, ReadyOutcome};
 use crate::watch::WatchTimes;
@@ -278,14 +278,14 @@ impl ChannelPoolShared {
     ) {
         let id = connection.id;
         match &self.hooks.released {
-            _ if !is_reusable => self.discard(id, CloseReason::Discarded),
+            _ if !is_reusable => self.discard(id, PoolCloseReason::Discarded),
             None => self.make_ready(&connection),
             Some(hook) => {
                 let channel = connection.channel.clone();
                 call_pipeline_hook(hook, &channel, move |outcome| {
                     match (connection.pool.upgrade(), outcome.flatten()) {
                         (Some(pool), Ok(())) => pool.make_ready(&connection),
-                        (Some(pool), Err(_)) => pool.discard(id, CloseReason::HookFailed),
+                        (Some(pool), Err(_)) => pool.discard(id, PoolCloseReason::HookFailed),
                         (None, _) => connection.channel.close_without_future(),
                     }
                     drop(hold);
@@ -299,7 +299,7 @@ impl ChannelPoolShared {
         self.change(|core, actions| core.take_out(id, now, actions));
     }
 
-    fn discard(self: &Arc<Self>, id: Token, reason: CloseReason) {
+    fn discard(self: &Arc<Self>, id: Token, reason: PoolCloseReason) {
         self.change(|core, actions| core.discard(id, reason, actions));
     }
 
@@ -314,7 +314,7 @@ impl ChannelPoolShared {
 
     // Calls of the handler.
 
-    pub(crate) fn retire(self: &Arc<Self>, id: Token, reason: CloseReason) {
+    pub(crate) fn retire(self: &Arc<Self>, id: Token, reason: PoolCloseReason) {
         self.change(|core, actions| core.retire(id, reason, actions));
     }
 

@@ -9,7 +9,7 @@ use waterwheel_channel::{
     Ctx, Events, HalfClosed, Handler, HandlerResult, Msg, PeerFinished, Signature,
 };
 
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 use crate::pooled_channel::PooledChannel;
 use crate::shared::ChannelPoolShared;
 
@@ -61,7 +61,7 @@ impl PoolWatch {
         self.connection.pool.upgrade()
     }
 
-    fn retire(&self, reason: CloseReason) {
+    fn retire(&self, reason: PoolCloseReason) {
         if let Some(pool) = self.pool() {
             pool.retire(self.connection.id, reason);
         }
@@ -92,7 +92,7 @@ impl Handler for PoolWatch {
     /// Retires the connection: without this handler it cannot be watched.
     fn on_removed(&mut self, ctx: &Ctx<'_>) {
         if ctx.channel().is_open() {
-            self.retire(CloseReason::HookFailed);
+            self.retire(PoolCloseReason::HookFailed);
         }
     }
 
@@ -111,7 +111,7 @@ impl Handler for PoolWatch {
 
     fn on_user_event(&mut self, ctx: &Ctx<'_>, event: Msg) -> HandlerResult {
         if event.is::<HalfClosed>() || event.is::<PeerFinished>() {
-            self.retire(CloseReason::HalfClosed);
+            self.retire(PoolCloseReason::HalfClosed);
         }
         ctx.fire_user_event(event);
         Ok(())
@@ -121,7 +121,7 @@ impl Handler for PoolWatch {
         let (Some(pool), id) = (self.pool(), self.connection.id) else { return Ok(()) };
         let again = match tag {
             AGE => {
-                pool.retire(id, CloseReason::AgeLimit);
+                pool.retire(id, PoolCloseReason::AgeLimit);
                 None
             }
             IDLE => pool.expire_idle(id, ctx.now()),

@@ -1,7 +1,7 @@
 //! Lists every public type with its auto traits.
 
 use waterwheel_pool::{
-    Acquire, ChannelPool, ChannelPoolBuilder, CloseReason, InvalidPool, Lease, LoopAffinity,
+    Acquire, ChannelPool, ChannelPoolBuilder, InvalidPool, Lease, LoopAffinity, PoolCloseReason,
     PoolCounts, PoolError, PoolMetrics, ReuseOrder,
 };
 
@@ -16,7 +16,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Acquire: true true true),
         is!(ChannelPool: true true true),
         is!(ChannelPoolBuilder: true true true),
-        is!(CloseReason: true true true),
+        is!(PoolCloseReason: true true true),
         is!(InvalidPool: true true true),
         is!(Lease: true true true),
         is!(LoopAffinity: true true true),

@@ -3,7 +3,7 @@
 use waterwheel_channel::Token;
 use waterwheel_executor::{Canceller, Nanos};
 
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 
 /// The handle of a connection, as far as the state knows it. Both methods are called under the pool's lock and touch
 /// atomics only.
@@ -40,7 +40,7 @@ pub(super) struct PoolEntry<C> {
     /// The index of its loop; `None` for a loop that the pool does not know.
     pub(super) event_loop: Option<usize>,
     /// Why the connection is closed, or will be when it is given back.
-    pub(super) retired: Option<CloseReason>,
+    pub(super) retired: Option<PoolCloseReason>,
     /// True once the connection was leased.
     pub(super) was_used: bool,
     /// Increases with every use of any connection; the key in the idle lists.

@@ -10,7 +10,7 @@ use super::ConnectionStage::{Checking, Closing, Connecting, Idle, Leased};
 use super::connection::{PoolEntry, PooledHandle};
 use super::{PoolAction, PoolActions, PoolCore, ReadyOutcome, counts};
 use crate::error::PoolError;
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 
 /// Pauses between connects that keep the minimum of idle connections, while they fail: doubled from the first to the
 /// last.
@@ -62,7 +62,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
             if handle.is_usable() {
                 return Some(id);
             }
-            self.begin_close(id, CloseReason::Closed, actions);
+            self.begin_close(id, PoolCloseReason::Closed, actions);
         }
     }
 
@@ -87,7 +87,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         let Some(entry) = self.connections.get(id) else { return ReadyOutcome::NotIdle };
         let key = entry.address;
         let is_usable = entry.handle.as_ref().is_some_and(C::is_usable);
-        if let Some(reason) = entry.retired.or((!is_usable).then_some(CloseReason::Closed)) {
+        if let Some(reason) = entry.retired.or((!is_usable).then_some(PoolCloseReason::Closed)) {
             self.begin_close(id, reason, actions);
             self.cover(key, None, now, actions);
             return ReadyOutcome::NotIdle;
@@ -217,7 +217,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
             && self.stages.of(Closing) < self.uncovered
             && let Some((_, oldest)) = self.idle.oldest()
         {
-            self.retire(oldest, CloseReason::Evicted, actions);
+            self.retire(oldest, PoolCloseReason::Evicted, actions);
         }
     }
 

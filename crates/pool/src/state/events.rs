@@ -8,7 +8,7 @@ use waterwheel_executor::{Canceller, Nanos};
 use super::ConnectionStage::{Checking, Closing, Connecting, Idle, Leased, Preparing};
 use super::connection::PooledHandle;
 use super::{PoolAction, PoolActions, PoolCore, ReadyOutcome};
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 
 impl<C: PooledHandle, W> PoolCore<C, W> {
     /// Keeps the canceller of a connect, unless the connect has ended. Returns it if it is not kept.
@@ -58,7 +58,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         }
         match stage {
             Connecting => self.remove_entry(id, actions),
-            _ => self.begin_close(id, CloseReason::HookFailed, actions),
+            _ => self.begin_close(id, PoolCloseReason::HookFailed, actions),
         }
         self.fail_oldest(key, actions);
         self.back_off(key, actions);
@@ -91,7 +91,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(crate) fn discard(
         &mut self,
         id: Token,
-        reason: CloseReason,
+        reason: PoolCloseReason,
         actions: &mut PoolActions<C, W>,
     ) {
         let Some(entry) = self.connections.get(id) else { return };
@@ -107,7 +107,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         let Some(entry) = self.connections.get(id) else { return };
         let key = entry.address;
         if entry.stage == Checking {
-            self.begin_close(id, CloseReason::CheckFailed, actions);
+            self.begin_close(id, PoolCloseReason::CheckFailed, actions);
             self.cover(key, None, now, actions);
             self.settle(key, actions);
         }
@@ -117,7 +117,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     /// has failed; the acquire that it costs is among the actions.
     pub(crate) fn closed(&mut self, id: Token, now: Nanos, actions: &mut PoolActions<C, W>) {
         let Some(entry) = self.connections.get(id) else { return };
-        let (key, reason) = (entry.address, entry.retired.unwrap_or(CloseReason::Closed));
+        let (key, reason) = (entry.address, entry.retired.unwrap_or(PoolCloseReason::Closed));
         let (is_new, was_used) = (entry.stage == Preparing, entry.was_used);
         self.remove_entry(id, actions);
         self.counters.closed[reason as usize] += 1;
@@ -139,7 +139,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         actions: &mut PoolActions<C, W>,
     ) -> bool {
         match self.connections.get_mut(id) {
-            Some(entry) if entry.stage == Leased => entry.retired = Some(CloseReason::TakenOut),
+            Some(entry) if entry.stage == Leased => entry.retired = Some(PoolCloseReason::TakenOut),
             _ => return false,
         }
         self.closed(id, now, actions);
@@ -150,7 +150,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(crate) fn retire(
         &mut self,
         id: Token,
-        reason: CloseReason,
+        reason: PoolCloseReason,
         actions: &mut PoolActions<C, W>,
     ) -> bool {
         let Some(key) = self.connections.get(id).map(|entry| entry.address) else { return false };
@@ -162,7 +162,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     /// Closes a connection that received something while it was idle. Returns false if it was not idle.
     pub(crate) fn read_while_idle(&mut self, id: Token, actions: &mut PoolActions<C, W>) -> bool {
         let is_idle = self.connections.get(id).is_some_and(|entry| entry.stage == Idle);
-        is_idle && self.retire(id, CloseReason::UnexpectedRead, actions)
+        is_idle && self.retire(id, PoolCloseReason::UnexpectedRead, actions)
     }
 
     /// Closes a connection whose idle limit is reached, unless the minimum of idle connections needs it. Returns when
@@ -187,7 +187,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         if state.is_stocked && state.stages.of(Idle) <= self.limits.min_idle {
             return Some(limit);
         }
-        self.retire(id, CloseReason::IdleLimit, actions);
+        self.retire(id, PoolCloseReason::IdleLimit, actions);
         None
     }
 

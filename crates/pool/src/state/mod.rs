@@ -47,7 +47,7 @@ pub(crate) use self::connection::{ConnectionStage, PooledHandle};
 use self::connection::{PoolEntry, StageCounts};
 use self::idle_list::IdleList;
 use crate::error::PoolError;
-use crate::metrics::{CloseReason, PoolCounts, PoolMetrics};
+use crate::metrics::{PoolCloseReason, PoolCounts, PoolMetrics};
 use crate::options::PoolLimits;
 
 /// Something for the pool to do after it has released its lock.
@@ -262,7 +262,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
         let is_its = |id: &Token| self.connections.get(*id).is_some_and(|it| it.address == key);
         let all: Vec<_> = self.connections.tokens().filter(is_its).collect();
         for id in all {
-            self.retire_entry(id, CloseReason::Retired, actions);
+            self.retire_entry(id, PoolCloseReason::Retired, actions);
         }
         self.settle(key, actions);
     }
@@ -276,10 +276,10 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
             actions.extend(entry.canceller.take().map(PoolAction::CancelConnect));
             match entry.stage {
                 ConnectionStage::Connecting | ConnectionStage::Leased => {
-                    entry.retired.get_or_insert(CloseReason::PoolClosed);
+                    entry.retired.get_or_insert(PoolCloseReason::PoolClosed);
                 }
                 ConnectionStage::Closing => {}
-                _ => self.begin_close(id, CloseReason::PoolClosed, actions),
+                _ => self.begin_close(id, PoolCloseReason::PoolClosed, actions),
             }
         }
         let keys: Vec<_> = self.addresses.tokens().collect();
@@ -306,7 +306,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
             let Some(entry) = self.connections.get(id) else { continue };
             if entry.stage == ConnectionStage::Leased {
                 closed += 1;
-                self.begin_close(id, CloseReason::PoolClosed, actions);
+                self.begin_close(id, PoolCloseReason::PoolClosed, actions);
             }
         }
         closed

@@ -228,7 +228,7 @@ impl Model {
             }
             PoolEvent::Discard(at) => {
                 if let Some(handle) = take_at(&mut self.leased, at) {
-                    self.core.discard(handle.id, CloseReason::Discarded, &mut actions);
+                    self.core.discard(handle.id, PoolCloseReason::Discarded, &mut actions);
                 }
             }
             PoolEvent::TakeOut(at) => {
@@ -262,7 +262,7 @@ impl Model {
             }
             PoolEvent::AgeLimit(at) => {
                 if let Some(handle) = self.pick_open(at) {
-                    self.core.retire(handle.id, CloseReason::AgeLimit, &mut actions);
+                    self.core.retire(handle.id, PoolCloseReason::AgeLimit, &mut actions);
                 }
             }
             PoolEvent::IdleLimit(at) => {

@@ -8,7 +8,7 @@ use super::ConnectionStage::{Closing, Idle};
 use super::address_state::AddressState;
 use super::connection::{ConnectionStage, PooledHandle};
 use super::{PoolAction, PoolActions, PoolCore};
-use crate::metrics::CloseReason;
+use crate::metrics::PoolCloseReason;
 
 impl<C: PooledHandle, W> PoolCore<C, W> {
     /// Returns the key of an address, creating its state it if absent.
@@ -54,7 +54,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(super) fn begin_close(
         &mut self,
         id: Token,
-        reason: CloseReason,
+        reason: PoolCloseReason,
         actions: &mut PoolActions<C, W>,
     ) {
         self.set_stage(id, Closing);
@@ -67,7 +67,7 @@ impl<C: PooledHandle, W> PoolCore<C, W> {
     pub(super) fn retire_entry(
         &mut self,
         id: Token,
-        reason: CloseReason,
+        reason: PoolCloseReason,
         actions: &mut PoolActions<C, W>,
     ) -> bool {
         let Some(entry) = self.connections.get_mut(id) else { return false };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::mpsc;
 
 use waterwheel_executor::ErrorKind;
-use waterwheel_pool::{CloseReason, PoolError, ReuseOrder};
+use waterwheel_pool::{PoolCloseReason, PoolError, ReuseOrder};
 
 use super::support::{ADDRESS, Fixture, OTHER, SECOND, pool_error};
 
@@ -277,7 +277,7 @@ fn k12_a_discarded_lease_is_closed_and_makes_room() {
     let _peer = fixture.accept();
     drop(waiting.join().unwrap());
     fixture.assert_at_rest(1, 0);
-    assert_eq!(fixture.closed(CloseReason::Discarded), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::Discarded), 1);
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn k12_a_channel_taken_out_stays_open_and_does_not_count() {
     fixture.assert_at_rest(0, 0);
     fixture.advance(10 * SECOND);
     assert!(channel.is_open() && !peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::TakenOut), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::TakenOut), 1);
     let (_next, _peer) = fixture.open(ADDRESS);
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use waterwheel_channel::{ChannelOptions, Ctx, Handler, HandlerResult, Msg};
-use waterwheel_pool::CloseReason;
+use waterwheel_pool::PoolCloseReason;
 use waterwheel_testkit::recorder::Log;
 
 use super::support::{ADDRESS, Fixture};
@@ -14,7 +14,7 @@ fn k12_a_connection_closed_while_idle_leaves_the_pool_at_once() {
     drop(lease);
     peer.finish();
     fixture.assert_at_rest(0, 0);
-    assert_eq!(fixture.closed(CloseReason::Closed), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::Closed), 1);
     let (lease, peer) = fixture.open(ADDRESS);
     drop(lease);
     peer.reset();
@@ -73,7 +73,7 @@ fn k12_bytes_that_arrive_while_idle_close_the_connection_and_reach_nobody() {
     peer.send([b'x'; 100_000]); // In several reads.
     fixture.assert_at_rest(0, 0);
     assert!(peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::UnexpectedRead), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::UnexpectedRead), 1);
     assert_eq!(log.take(), ["answer"]);
 }
 
@@ -99,7 +99,7 @@ fn k12_unread_data_and_the_end_of_the_stream_are_noticed_without_auto_read() {
     fixture.assert_at_rest(0, 1);
     drop(lease);
     fixture.assert_at_rest(0, 0);
-    assert_eq!(fixture.closed(CloseReason::UnexpectedRead), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::UnexpectedRead), 1);
     let (lease, peer) = fixture.open(ADDRESS);
     drop(lease);
     fixture.settle();
@@ -119,7 +119,7 @@ fn k12_a_half_closed_connection_is_not_handed_out() {
     drop(lease);
     peer.finish();
     fixture.assert_at_rest(0, 0);
-    assert_eq!(fixture.closed(CloseReason::HalfClosed), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::HalfClosed), 1);
     // While leased: by the peer, then by us.
     let (lease, peer) = fixture.open(ADDRESS);
     peer.finish();
@@ -131,7 +131,7 @@ fn k12_a_half_closed_connection_is_not_handed_out() {
     lease.shutdown_output().join().unwrap();
     drop(lease);
     fixture.assert_at_rest(0, 0);
-    assert_eq!(fixture.closed(CloseReason::HalfClosed), 3);
+    assert_eq!(fixture.closed(PoolCloseReason::HalfClosed), 3);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn k12_a_connection_whose_watch_was_removed_is_closed_when_given_back() {
     drop(lease);
     fixture.assert_at_rest(0, 0);
     assert!(peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::HookFailed), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::HookFailed), 1);
 }
 
 #[test]
@@ -185,5 +185,5 @@ fn k12_a_connection_whose_close_was_requested_is_not_handed_out() {
     let _next = fixture.accept();
     assert!(peer.is_closed());
     assert!(waiting.join().unwrap().is_open());
-    assert_eq!(fixture.closed(CloseReason::Closed), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::Closed), 1);
 }

@@ -1,7 +1,7 @@
 //! Closing and draining pools.
 
 use waterwheel_channel::Drained;
-use waterwheel_pool::{CloseReason, PoolError};
+use waterwheel_pool::{PoolCloseReason, PoolError};
 
 use super::support::{ADDRESS, Fixture, SECOND, pool_error};
 
@@ -30,7 +30,7 @@ fn k12_a_closed_pool_refuses_acquires_and_closes_its_connections() {
     drop(leased);
     closed.join().unwrap();
     assert!(leased_peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::PoolClosed), 2);
+    assert_eq!(fixture.closed(PoolCloseReason::PoolClosed), 2);
     fixture.assert_at_rest(0, 0);
     fixture.pool.close().join().unwrap();
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use waterwheel_channel::{EventLoop, sleep};
 use waterwheel_executor::{Error, Promise};
-use waterwheel_pool::{CloseReason, PoolError};
+use waterwheel_pool::{PoolCloseReason, PoolError};
 use waterwheel_testkit::recorder::Log;
 
 use super::support::{ADDRESS, Fixture, SECOND, pool_error};
@@ -120,7 +120,7 @@ fn k12_a_connection_that_fails_its_check_is_closed_and_the_acquire_gets_another(
     let _peer = fixture.accept();
     drop(acquire.join().unwrap());
     fixture.assert_at_rest(1, 0);
-    assert_eq!(fixture.closed(CloseReason::CheckFailed), 2);
+    assert_eq!(fixture.closed(PoolCloseReason::CheckFailed), 2);
 }
 
 #[test]
@@ -276,7 +276,7 @@ fn k12_a_hook_that_fails_closes_the_connection() {
     drop(lease);
     fixture.assert_at_rest(0, 0);
     assert!(peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::HookFailed), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::HookFailed), 1);
 }
 
 #[test]

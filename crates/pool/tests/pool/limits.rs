@@ -1,6 +1,6 @@
 //! Limits of open connections and of waiting acquires.
 
-use waterwheel_pool::{ChannelPool, CloseReason, InvalidPool, PoolError};
+use waterwheel_pool::{ChannelPool, InvalidPool, PoolCloseReason, PoolError};
 
 use super::support::{ADDRESS, Fixture, OTHER, SECOND, pool_error};
 
@@ -84,7 +84,7 @@ fn k12_the_total_limit_holds_over_addresses_and_evicts_what_is_idle_longest() {
     assert!(other_peer.is_closed() && !one_peer.is_closed(), "the one used longer ago is closed");
     let _peer = fixture.accept();
     let third = third.join().unwrap();
-    assert_eq!(fixture.closed(CloseReason::Evicted), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::Evicted), 1);
     assert_eq!(fixture.counts().open, 2);
     drop(third);
     fixture.assert_at_rest(2, 0);
@@ -165,6 +165,6 @@ fn k12_no_more_is_evicted_than_acquires_wait() {
     go.send(()).unwrap();
     let _peer = fixture.accept();
     drop(third.join().unwrap());
-    assert_eq!(fixture.closed(CloseReason::Evicted), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::Evicted), 1);
     fixture.assert_at_rest(2, 0);
 }

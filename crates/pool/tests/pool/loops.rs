@@ -6,7 +6,7 @@ use waterwheel_channel::driver::TaskOnly;
 use waterwheel_channel::{
     Address, Bootstrap, DrainOptions, Drained, EventLoopGroup, LoopDraining, ServerBootstrap, local,
 };
-use waterwheel_pool::{ChannelPool, CloseReason, LoopAffinity, PoolError};
+use waterwheel_pool::{ChannelPool, LoopAffinity, PoolCloseReason, PoolError};
 use waterwheel_testkit::manual::PendingConnect;
 
 use super::support::{ADDRESS, Fixture, SECOND, pool_error};
@@ -95,7 +95,7 @@ fn k12_an_idle_connection_does_not_hold_up_a_drain_and_a_lease_does() {
     fixture.group.termination().join().unwrap();
     assert!(peer.is_closed() && idle_peer.is_closed());
     let metrics = fixture.pool.metrics();
-    assert_eq!((metrics.now.open, metrics.closed(CloseReason::Closed)), (0, 2));
+    assert_eq!((metrics.now.open, metrics.closed(PoolCloseReason::Closed)), (0, 2));
 }
 
 #[test]

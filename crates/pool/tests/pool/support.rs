@@ -6,7 +6,7 @@ use std::time::Duration;
 use waterwheel_channel::{Bootstrap, EventLoop, EventLoopGroup};
 use waterwheel_executor::Error;
 use waterwheel_pool::{
-    Acquire, ChannelPool, ChannelPoolBuilder, CloseReason, Lease, PoolCounts, PoolError,
+    Acquire, ChannelPool, ChannelPoolBuilder, Lease, PoolCloseReason, PoolCounts, PoolError,
 };
 use waterwheel_testkit::manual::{ClockMode, Manual, ManualSockets, Peer, PendingConnect};
 use waterwheel_testkit::recorder::Log;
@@ -101,7 +101,7 @@ impl Fixture {
         self.pool.metrics().now
     }
 
-    pub(crate) fn closed(&self, reason: CloseReason) -> u64 {
+    pub(crate) fn closed(&self, reason: PoolCloseReason) -> u64 {
         self.settle();
         self.pool.metrics().closed(reason)
     }

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use waterwheel_pool::CloseReason;
+use waterwheel_pool::PoolCloseReason;
 
 use super::support::{ADDRESS, Fixture, SECOND};
 
@@ -20,7 +20,7 @@ fn k12_a_connection_is_closed_when_its_idle_limit_is_reached_and_not_before() {
     fixture.advance(SECOND / 1000);
     assert!(peer.is_closed());
     fixture.assert_at_rest(0, 0);
-    assert_eq!(fixture.closed(CloseReason::IdleLimit), 1);
+    assert_eq!(fixture.closed(PoolCloseReason::IdleLimit), 1);
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn k12_an_old_connection_is_closed_when_idle_or_given_back() {
     drop(leased);
     fixture.assert_at_rest(0, 0);
     assert!(leased_peer.is_closed());
-    assert_eq!(fixture.closed(CloseReason::AgeLimit), 2);
+    assert_eq!(fixture.closed(PoolCloseReason::AgeLimit), 2);
 }
 
 #[test]

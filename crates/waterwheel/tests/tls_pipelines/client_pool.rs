@@ -8,7 +8,7 @@ use waterwheel::channel::{
     ServerBootstrap,
 };
 use waterwheel::net::{Auto, Tcp};
-use waterwheel::pool::{ChannelPool, ChannelPoolBuilder, CloseReason, PoolError};
+use waterwheel::pool::{ChannelPool, ChannelPoolBuilder, PoolCloseReason, PoolError};
 use waterwheel::tls::rustls::pki_types::ServerName;
 use waterwheel::tls::{ClientTls, ServerTls, TlsHandler, TlsHandshake};
 
@@ -115,7 +115,7 @@ fn k12_the_handshake_and_the_tickets_of_an_idle_connection_with_tls_do_not_close
     leased.closed().join().unwrap();
     assert!(service.reads.try_recv().is_err(), "no handler got it");
     pool.close().join().unwrap(); // Everything is counted then.
-    assert_eq!(pool.metrics().closed(CloseReason::UnexpectedRead), 1);
+    assert_eq!(pool.metrics().closed(PoolCloseReason::UnexpectedRead), 1);
 }
 
 #[test]

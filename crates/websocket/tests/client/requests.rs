@@ -1,4 +1,4 @@
-//! What a client asks for, and what it refuses to ask for.
+//! Requests of clients: their fields, and the requests that are refused before they are sent.
 
 use waterwheel_websocket::{ConnectError, DeflateOptions, WebSocketOptions};
 

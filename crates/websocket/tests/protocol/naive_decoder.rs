@@ -16,7 +16,7 @@ pub(crate) struct NaiveDecoder {
     pub(crate) role: WebSocketRole,
     pub(crate) max_frame: u64,
     pub(crate) max_message: u64,
-    /// Whether compressed messages are accepted, and whether their context is taken over.
+    /// The agreed compression; `None`: compressed messages are refused.
     pub(crate) deflate: Option<NaiveDeflate>,
 }
 

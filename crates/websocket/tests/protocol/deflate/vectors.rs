@@ -14,7 +14,7 @@ const MESSAGES: [&str; 4] = [
     r#"{"channel":"news","id":19,"text":"Hello, Waterwheel, Waterwheel, Waterwheel"}"#,
 ];
 
-/// What was done, whether a message refers to those before it, and the messages in hexadecimal digits.
+/// The steps, whether a message refers to those before it, and the messages in hexadecimal digits.
 type Row = (&'static str, bool, [&'static str; 4]);
 
 fn table() -> [Row; 13] {
