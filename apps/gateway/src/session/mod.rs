@@ -8,7 +8,8 @@
 //!
 //! A session lives on the loop of its client. It carries commands out one after the other, and writes answers and pushes
 //! through a [`ClientConnection`](connection::ClientConnection), which the protocol implements: the answer to a subscription
-//! comes before its recovered publications, and those before what is published from then on.
+//! comes before its recovered publications, which follow it at once, with no other push between, and those before what is
+//! published from then on.
 
 pub mod command;
 pub mod connection;
