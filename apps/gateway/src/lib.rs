@@ -29,6 +29,7 @@
 pub mod access;
 pub mod client;
 pub mod client_protocol;
+pub mod config;
 pub mod drain_gate;
 pub mod engine;
 pub mod error_code;

@@ -1,0 +1,27 @@
+//! Rules over several keys.
+
+use super::error::ConfigProblem;
+use super::loader::LoadedConfig;
+
+/// Returns what does not go together.
+pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
+    let mut problems = Vec::new();
+    let mut conflict = |name: &'static str, message: String| {
+        problems.push(ConfigProblem::Conflict { name, place: config.source_of(name), message });
+    };
+    let needs = [
+        ("tls.certificate", "tls.key"),
+        ("tls.key", "tls.certificate"),
+        ("tls.client_ca", "tls.certificate"),
+    ];
+    for (name, other) in needs {
+        if config.is_set(name) && !config.is_set(other) {
+            conflict(name, format!("needs {other}, which is not set"));
+        }
+    }
+    if config.is_set("admin.key") && config.is_set("admin.key_file") {
+        let other = config.source_of("admin.key_file");
+        conflict("admin.key", format!("and admin.key_file ({other}) are both set"));
+    }
+    problems
+}
