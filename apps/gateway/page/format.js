@@ -12,6 +12,9 @@ export function count(n) {
   return `${n.toPrecision(3)} ${units[unit]}`;
 }
 
+/** A number per second, with a digit after the point while it is small. */
+export const rate = (n) => (n > 0 && n < 100 ? n.toFixed(1) : count(Math.round(n)));
+
 /** Bytes with a binary unit. */
 export function bytes(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -48,7 +48,7 @@ export async function follow({ key, onSnapshot, onLost, onKeyNeeded }) {
         key = await onKeyNeeded(Boolean(key));
         continue;
       }
-      if (!response.ok) throw new Error(`the gateway answers ${response.status}`);
+      if (!response.ok) throw new Error(await refusal(response));
       heard();
       await readEvents(response, (name, data) => name === "snapshot" && onSnapshot(JSON.parse(data)), heard);
     } catch (error) {
@@ -59,4 +59,10 @@ export async function follow({ key, onSnapshot, onLost, onKeyNeeded }) {
     onLost(reason);
     await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
   }
+}
+
+/** Why the gateway has refused. */
+async function refusal(response) {
+  const { error } = await response.json().catch(() => ({}));
+  return error?.message ?? `the gateway answers ${response.status}`;
 }

@@ -1,44 +1,62 @@
 // The page of a gateway: shows each snapshot of /api/live.
 
 import { chooseTopic, prepareConsole } from "./console.js";
-import { bytes, count, duration, micros, percent } from "./format.js";
+import { $, make, setText } from "./dom.js";
+import { bytes, count, duration } from "./format.js";
 import { follow } from "./live.js";
-import { SPAN, drawLines, drawStrip, themeColors } from "./plots.js";
+import { drawLoops, showLoops } from "./loops.js";
+import { themeColors } from "./plots.js";
+import { showSlow, showTopics } from "./tables.js";
+import { drawTrends, showTrends } from "./trends.js";
 
-const $ = (id) => document.getElementById(id);
 const KEY = "waterwheel-key";
 const THEME = "waterwheel-theme";
 
-const traffic = { in: [], out: [] };
-const cards = new Map();
-let colors = themeColors();
-let key = sessionStorage.getItem(KEY);
+let key = fromStorage(() => sessionStorage.getItem(KEY));
+
+// A browser may forbid storage to a page, which then forgets.
+function fromStorage(use) {
+  try {
+    return use();
+  } catch {
+    return null;
+  }
+}
 
 // The stream.
 
 follow({
   key,
   onSnapshot(snapshot) {
-    document.body.classList.remove("lost");
+    document.body.classList.remove("starting", "lost");
     const { draining } = snapshot.gateway;
     status(draining ? "draining" : "live", draining ? "Draining: clients are sent away" : "Live");
-    show(snapshot);
+    setText($("version"), `version ${snapshot.version}`);
+    setText($("uptime"), `up ${duration(snapshot.uptime)}`);
+    showTrends(snapshot.gateway);
+    showTiles(snapshot);
+    showLoops(snapshot);
+    showTopics(snapshot, chooseTopic);
+    showSlow(snapshot);
+    draw();
   },
   onLost(reason) {
     document.body.classList.add("lost");
     status("lost", `Not connected: ${reason}`);
   },
   onKeyNeeded(refused) {
+    document.body.classList.add("locked");
     status("lost", "A key is needed");
-    $("key-error").textContent = refused ? "The gateway does not accept this key." : "";
+    setText($("key-error"), refused ? "The gateway does not accept this key." : "");
     $("key-form").hidden = false;
     $("key").focus();
     return new Promise((resolve) => {
       $("key-form").onsubmit = (event) => {
         event.preventDefault();
         key = $("key").value.trim();
-        sessionStorage.setItem(KEY, key);
+        fromStorage(() => sessionStorage.setItem(KEY, key));
         $("key-form").hidden = true;
+        document.body.classList.remove("locked");
         resolve(key);
       };
     });
@@ -47,176 +65,64 @@ follow({
 
 function status(kind, text) {
   $("status").dataset.status = kind;
-  if ($("status-text").textContent !== text) $("status-text").textContent = text; // Read aloud when it changes only.
+  setText($("status-text"), text);
 }
 
-// A snapshot.
-
-function show(snapshot) {
-  const { gateway, loops } = snapshot;
-  $("version").textContent = `version ${snapshot.version}`;
-  $("uptime").textContent = `up ${duration(snapshot.uptime)}`;
-  showTiles(snapshot);
-  push(traffic.in, gateway.publishedRate);
-  push(traffic.out, gateway.deliveredRate);
-  const names = new Set(loops.map(({ name }) => name));
-  for (const [name, card] of cards) {
-    if (!names.has(name)) card.element.remove(), cards.delete(name);
-  }
-  for (const each of loops) showLoop(each);
-  showTopics(snapshot);
-  showSlow(snapshot);
-  draw();
-}
-
-function push(values, value) {
-  values.push(value);
-  if (values.length > SPAN) values.shift();
-}
-
-function showTiles({ gateway, engine, process, loops }) {
-  const clients = gateway.clients;
-  const total = clients.websocket + clients.events + clients.lines;
+function showTiles({ gateway, engine, process, loops, topics }) {
   const sum = (field) => loops.reduce((sum, each) => sum + each[field], 0);
-  const refused = Object.entries(gateway.refused).filter(([, n]) => n > 0);
+  const refused = Object.entries(gateway.refused);
   const refusals = refused.reduce((sum, [, n]) => sum + n, 0);
   const tiles = [
-    ["Clients", count(total), `${clients.websocket} WebSocket · ${clients.events} events · ${clients.lines} lines`],
-    ["Published", `${count(gateway.publishedRate)}/s`, `${count(gateway.published)} in all`],
-    ["Delivered", `${count(gateway.deliveredRate)}/s`, `${count(gateway.delivered)} in all`],
-    ["Missed", count(gateway.missed), "dropped for slow clients"],
-    ["Refused", count(refusals), refused.slice(0, 2).map(([name, n]) => `${name} ${count(n)}`).join(" · ") || "no command"],
-    ["Topics", count(engine.topics), `${count(gateway.subscriptions)} subscriptions`],
+    ["Subscriptions", count(gateway.subscriptions), `to ${count(Math.max(engine.topics, topics.length))} topics`],
+    ["Missed", count(gateway.missed), `recovered ${count(gateway.recovered)}, gaps told ${count(gateway.gaps)}`],
+    ["Refused", count(refusals), refused.slice(0, 2).map(([name, n]) => `${name.replaceAll("_", " ")} ${count(n)}`).join(", ") || "no command"],
     ["Engine", engine.available ? engine.name : "away", engine.description || `${bytes(engine.bytes)} of history`],
-    ["Traffic", `${bytes(sum("bytesIn") + sum("bytesOut"))}/s`, `${bytes(process.memory)} of memory`],
+    ["Network", `${bytes(sum("bytesIn") + sum("bytesOut"))}/s`, `${bytes(sum("bytesIn"))} in, ${bytes(sum("bytesOut"))} out`],
+    ["Memory", bytes(process.memory), "of this process"],
   ];
   const list = $("tiles");
-  if (list.children.length !== tiles.length) {
-    list.replaceChildren(...tiles.map(([title]) => {
-      const tile = document.createElement("div");
-      tile.append(make("dt", title), make("dd"));
-      tile.lastChild.append(make("b"), make("small"));
+  if (list.children.length === 0) {
+    list.append(...tiles.map(([title]) => {
+      const tile = make("div");
+      const figure = make("dd");
+      figure.append(make("b"), make("small"));
+      tile.append(make("dt", title), figure);
       return tile;
     }));
   }
-  tiles.forEach(([, value, detail], i) => {
-    const [number, small] = list.children[i].lastChild.children;
-    number.textContent = value;
-    small.textContent = detail;
+  tiles.forEach(([, figure, detail], at) => {
+    const [number, small] = list.children[at].lastChild.children;
+    setText(number, figure);
+    setText(small, detail);
   });
 }
 
-function showLoop(each) {
-  let card = cards.get(each.name);
-  if (!card) {
-    const element = $("loop-card").content.firstElementChild.cloneNode(true);
-    element.querySelector("h3").textContent = each.name;
-    const fields = Object.fromEntries([...element.querySelectorAll("[data-of]")].map((e) => [e.dataset.of, e]));
-    card = { element, fields, canvas: element.querySelector("canvas"), samples: [], spin: spinner(element) };
-    cards.set(each.name, card);
-    $("loops").append(element);
-  }
-  push(card.samples, { io: each.io, tasks: each.tasks });
-  // A revolution in 10 seconds at 10 turns per second, in one at 100,000: the wheel follows the loop, within what an eye can see.
-  const speed = each.turns > 0 ? 0.05 + 0.2 * Math.log10(1 + each.turns) : 0;
-  card.spin?.updatePlaybackRate(speed);
-  const texts = {
-    turns: count(each.turns),
-    channels: count(each.channels),
-    busy: percent(each.io + each.tasks),
-    p50: micros(each.lag.p50),
-    p99: micros(each.lag.p99),
-    max: micros(each.lag.max),
-    queue: count(each.queue),
-    timers: count(each.timers),
-    byIo: `${count(each.byIo)}/s`,
-    byTask: `${count(each.byTask)}/s`,
-    byTimer: `${count(each.byTimer)}/s`,
-    in: `${bytes(each.bytesIn)}/s`,
-    out: `${bytes(each.bytesOut)}/s`,
-    running: each.running ? `${each.running.what} has held this loop for ${micros(each.running.micros)}` : "",
-  };
-  for (const [name, text] of Object.entries(texts)) card.fields[name].textContent = text;
-  const shares = `${percent(each.wait)} waiting, ${percent(each.io)} I/O, ${percent(each.tasks)} tasks`;
-  card.canvas.setAttribute("aria-label", `${each.name}, the last second: ${shares}`);
-}
+// The theme, and drawing.
 
-function spinner(element) {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return null;
-  const frames = [{ transform: "rotate(0)" }, { transform: "rotate(360deg)" }];
-  return element.querySelector(".spin").animate(frames, { duration: 1000, iterations: Infinity });
-}
-
-function showTopics({ topics, moreTopics }) {
-  $("topics-empty").hidden = topics.length > 0;
-  $("topics-more").textContent = moreTopics ? `the first ${topics.length}` : "";
-  rows($("topics").tBodies[0], topics, ({ topic, subscribers, rate, published, history }) => [
-    topic, count(subscribers), rate.toFixed(1), count(published), count(history),
-  ], (cell, text) => {
-    const button = cell.firstChild ?? cell.appendChild(make("button"));
-    button.type = "button";
-    button.textContent = text;
-    button.onclick = () => chooseTopic(button.textContent);
-  });
-}
-
-function showSlow({ slow, slowLimit }) {
-  $("slow-empty").hidden = slow.length > 0;
-  $("slow-limit").textContent = slowLimit ? `longer than ${micros(slowLimit)}` : "the watchdog is off";
-  rows($("slow").tBodies[0], slow, ({ ago, loop, what, micros: held }) => [
-    ago < 1 ? "now" : `${duration(ago)} ago`, loop, what, micros(held),
-  ]);
-}
-
-// Cells are reused, so that focus and selection stay where they are.
-function rows(body, items, cellsOf, first) {
-  while (body.rows.length > items.length) body.deleteRow(-1);
-  items.forEach((item, at) => {
-    const texts = cellsOf(item);
-    const row = body.rows[at] ?? body.insertRow();
-    texts.forEach((text, i) => {
-      const cell = row.cells[i] ?? row.insertCell();
-      if (i === 0 && first) first(cell, text);
-      else if (cell.textContent !== text) cell.textContent = text;
-      cell.classList.toggle("name", i === 0 || (!first && i === 2));
-    });
-  });
-}
-
-function make(name, text = "") {
-  const element = document.createElement(name);
-  element.textContent = text;
-  return element;
-}
+let colors = themeColors();
 
 function draw() {
-  const [published, delivered] = [traffic.in.at(-1) ?? 0, traffic.out.at(-1) ?? 0];
-  $("traffic").setAttribute("aria-label",
-    `Messages per second, the last two minutes; now ${count(published)} published, ${count(delivered)} delivered`);
-  drawLines($("traffic"), [
-    { values: traffic.out, color: colors.out },
-    { values: traffic.in, color: colors.in },
-  ], colors, count);
-  for (const { canvas, samples } of cards.values()) drawStrip(canvas, samples, colors);
+  if (document.hidden) return; // Drawn when it is looked at again.
+  drawTrends(colors);
+  drawLoops(colors);
 }
 
-// The theme.
-
-const system = matchMedia("(prefers-color-scheme: dark)");
+let theme = fromStorage(() => localStorage.getItem(THEME)) ?? "auto";
 
 function applyTheme() {
-  const chosen = localStorage.getItem(THEME) ?? "auto";
-  $("theme").value = chosen;
-  document.documentElement.dataset.theme = chosen === "auto" ? (system.matches ? "dark" : "light") : chosen;
+  $("theme").value = theme;
+  document.documentElement.dataset.theme = theme;
   colors = themeColors();
   draw();
 }
 
 $("theme").addEventListener("change", () => {
-  localStorage.setItem(THEME, $("theme").value);
+  theme = $("theme").value;
+  fromStorage(() => localStorage.setItem(THEME, theme));
   applyTheme();
 });
-system.addEventListener("change", applyTheme);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
 addEventListener("resize", draw);
+document.addEventListener("visibilitychange", draw);
 applyTheme();
 prepareConsole(() => key);

@@ -1,7 +1,9 @@
-// The two kinds of plots, drawn on canvases: lines over time, and the stacked strip of a loop.
+// The two kinds of plots, drawn on canvases: a figure over time, and the stacked strip of a loop.
 
 /** The seconds that a plot shows. */
 export const SPAN = 120;
+
+const FONT = "11px system-ui, sans-serif";
 
 function prepare(canvas) {
   const ratio = globalThis.devicePixelRatio || 1;
@@ -11,7 +13,8 @@ function prepare(canvas) {
   const pen = canvas.getContext("2d");
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   pen.clearRect(0, 0, width, height);
-  return { pen, width, height };
+  pen.font = FONT;
+  return { pen, width, height, ratio };
 }
 
 /** The least of 1, 2, 5, 10, 20, … that is not below `n`. */
@@ -20,62 +23,88 @@ function round125(n) {
   return power * [1, 2, 5, 10].find((step) => step * power >= n);
 }
 
-/** Draws lines over the last two minutes. `series`: [{ values, color }], the newest value last. */
-export function drawLines(canvas, series, colors, label) {
+function level(pen, y, from, to) {
+  pen.beginPath();
+  pen.moveTo(from, Math.round(y) + 0.5);
+  pen.lineTo(to, Math.round(y) + 0.5);
+  pen.stroke();
+}
+
+/** Draws a figure over the last two minutes, the newest value last. */
+export function drawTrend(canvas, values, colors, label) {
   const { pen, width, height } = prepare(canvas);
-  const [left, right, top, bottom] = [48, 8, 8, 22];
-  const [w, h] = [width - left - right, height - top - bottom];
-  const max = round125(Math.max(10, ...series.flatMap(({ values }) => values)));
-  const y = (value) => top + h - (value / max) * h;
-  const x = (age) => left + w - (age / (SPAN - 1)) * w;
-  pen.font = "11px system-ui, sans-serif";
-  pen.fillStyle = colors.quiet;
-  pen.strokeStyle = colors.line;
-  pen.lineWidth = 1;
-  pen.textAlign = "right";
+  const max = round125(Math.max(5, ...values));
   pen.textBaseline = "middle";
-  for (const part of [0, 0.5, 1]) {
-    const at = Math.round(y(max * part)) + 0.5;
-    pen.beginPath();
-    pen.moveTo(left, at);
-    pen.lineTo(left + w, at);
-    pen.stroke();
-    pen.fillText(label(max * part), left - 8, at);
+  const left = pen.measureText(label(max)).width + 8;
+  const [top, bottom, right] = [7, height - 18, width - 5];
+  const y = (value) => bottom - (value / max) * (bottom - top);
+  const x = (at) => right - ((values.length - 1 - at) / (SPAN - 1)) * (right - left);
+  pen.strokeStyle = colors.line;
+  pen.fillStyle = colors.quiet;
+  for (const value of [0, max]) {
+    level(pen, y(value), left, right);
+    pen.textAlign = "right";
+    pen.fillText(label(value), left - 7, y(value));
   }
-  pen.textBaseline = "top";
-  for (const age of [0, 30, 60, 90]) {
-    pen.textAlign = age === 0 ? "right" : "center";
-    pen.fillText(age === 0 ? "now" : `−${age} s`, x(age), top + h + 7);
+  pen.textBaseline = "bottom";
+  const times = [["−2 min", "left", left], ["now", "right", width]];
+  if (right - left > 180) times.push(["−1 min", "center", (left + right) / 2]);
+  for (const [text, align, at] of times) {
+    pen.textAlign = align;
+    pen.fillText(text, at, height);
   }
+  if (values.length === 0) return;
+  pen.beginPath();
+  values.forEach((value, at) => pen.lineTo(x(at), y(value)));
+  pen.strokeStyle = pen.fillStyle = colors.trend;
   pen.lineWidth = 2;
   pen.lineJoin = "round";
-  for (const { values, color } of series) {
-    pen.strokeStyle = color;
-    pen.beginPath();
-    values.forEach((value, i) => pen[i === 0 ? "moveTo" : "lineTo"](x(values.length - 1 - i), y(value)));
-    pen.stroke();
-  }
+  pen.stroke();
+  pen.lineTo(right, bottom);
+  pen.lineTo(x(0), bottom);
+  pen.globalAlpha = 0.13;
+  pen.fill();
+  pen.globalAlpha = 1;
+  pen.beginPath();
+  pen.arc(right, y(values.at(-1)), 3.5, 0, 2 * Math.PI);
+  pen.fill();
 }
 
 /** Draws how a loop has spent each of the last seconds: tasks at the bottom, I/O on them, the rest was waiting. */
 export function drawStrip(canvas, samples, colors) {
-  const { pen, width, height } = prepare(canvas);
+  const { pen, width, height, ratio } = prepare(canvas);
   pen.fillStyle = colors.wait;
   pen.fillRect(0, 0, width, height);
-  const step = width / SPAN;
-  samples.forEach(({ io, tasks }, i) => {
-    const x = width - (samples.length - i) * step;
-    const [ioHeight, taskHeight] = [io * height, tasks * height];
+  const edge = (at) => Math.round((width - (samples.length - at) * (width / SPAN)) * ratio) / ratio;
+  // What a loop has done shows, be it ever so little.
+  const rise = (share) => (share > 0 ? Math.max(share * height, 0.75) : 0);
+  samples.forEach(({ io, tasks }, at) => {
+    const [from, to] = [edge(at), edge(at + 1)];
+    const taskHeight = rise(tasks);
     pen.fillStyle = colors.tasks;
-    pen.fillRect(x, height - taskHeight, step - 0.5, taskHeight);
+    pen.fillRect(from, height - taskHeight, to - from, taskHeight);
     pen.fillStyle = colors.io;
-    pen.fillRect(x, height - taskHeight - ioHeight, step - 0.5, ioHeight);
+    pen.fillRect(from, height - taskHeight - rise(io), to - from, rise(io));
   });
+  pen.strokeStyle = colors.edge;
+  pen.setLineDash([2, 4]);
+  level(pen, height / 2, 0, width - 34);
+  pen.setLineDash([]);
+  pen.fillStyle = colors.quiet;
+  pen.textAlign = "right";
+  pen.textBaseline = "middle";
+  pen.fillText("50 %", width - 6, height / 2 + 0.5);
 }
 
-/** Reads the colours of the theme. */
+const NAMES = ["io", "tasks", "wait", "trend", "line", "edge", "quiet"];
+
+/** Reads the colours of the theme: the variables hold functions of the scheme, which only the colour of an element resolves. */
 export function themeColors() {
-  const style = getComputedStyle(document.documentElement);
-  const of = (name) => style.getPropertyValue(`--${name}`).trim();
-  return Object.fromEntries(["in", "out", "io", "tasks", "wait", "line", "quiet"].map((name) => [name, of(name)]));
+  const probe = document.body.appendChild(document.createElement("i"));
+  const colors = NAMES.map((name) => {
+    probe.style.color = `var(--${name})`;
+    return [name, getComputedStyle(probe).color];
+  });
+  probe.remove();
+  return Object.fromEntries(colors);
 }

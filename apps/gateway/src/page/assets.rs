@@ -41,9 +41,14 @@ static FILES: &[PageFile] = page_files! {
     "/page/page.css": STYLE "page.css",
     "/page/page.js": SCRIPT "page.js",
     "/page/live.js": SCRIPT "live.js",
-    "/page/plots.js": SCRIPT "plots.js",
-    "/page/format.js": SCRIPT "format.js",
     "/page/console.js": SCRIPT "console.js",
+    "/page/dom.js": SCRIPT "dom.js",
+    "/page/format.js": SCRIPT "format.js",
+    "/page/log.js": SCRIPT "log.js",
+    "/page/loops.js": SCRIPT "loops.js",
+    "/page/plots.js": SCRIPT "plots.js",
+    "/page/tables.js": SCRIPT "tables.js",
+    "/page/trends.js": SCRIPT "trends.js",
     "/page/icon.svg": PICTURE "icon.svg",
     "/waterwheel.js": SCRIPT "waterwheel.js",
 };
@@ -115,8 +120,18 @@ mod tests {
         let page = FILES[0].content;
         assert!(!page.contains("style=") && !page.contains("onclick="), "refused by the policy");
         for part in page.split(['"', '\'']).filter(|part| part.starts_with("/page/")) {
-            assert!(FILES.iter().any(|file| file.path == part), "{part} is not served");
+            assert!(is_served(part), "{part} is not served");
         }
+        for file in FILES.iter().filter(|file| file.path.starts_with("/page/")) {
+            let imports = file.content.split("from \"./").skip(1);
+            for import in imports.filter_map(|rest| rest.split('"').next()) {
+                assert!(is_served(&format!("/page/{import}")), "{import} of {}", file.path);
+            }
+        }
+    }
+
+    fn is_served(path: &str) -> bool {
+        FILES.iter().any(|file| file.path == path)
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct LiveSnapshot {
     pub topics: Vec<TopicRow>,
     /// True if there are more topics.
     pub more_topics: bool,
-    /// Work that has held a loop, the latest first.
+    /// Work that has held a loop, by name, the latest first.
     pub slow: Vec<SlowRow>,
     /// The limit of the watchdog in microseconds; `None` without a watchdog.
     pub slow_limit: Option<f64>,
@@ -50,6 +50,10 @@ pub struct TrafficFacts {
     pub delivered_rate: f64,
     /// Publications that slow clients have missed.
     pub missed: u64,
+    /// Publications that subscriptions recovered from the history.
+    pub recovered: u64,
+    /// Subscriptions that were told of a gap.
+    pub gaps: u64,
     /// Refused commands by the name of the error, without those that never happened.
     pub refused: BTreeMap<&'static str, u64>,
     /// True while the gateway drains.
@@ -95,16 +99,21 @@ pub struct TopicRow {
     pub history: usize,
 }
 
-/// Work that has held a loop.
+/// The work of one name that has held a loop.
 #[derive(Clone, Debug, Serialize, PartialEq)]
+#[serde(rename_all = "camelCase")]
 pub struct SlowRow {
-    /// Seconds since it began.
-    pub ago: f64,
-    /// The loop.
-    #[serde(rename = "loop")]
-    pub executor: String,
     /// The task or handler.
     pub what: String,
-    /// How long it has held the loop, in microseconds.
+    /// The loop that it held the last time.
+    #[serde(rename = "loop")]
+    pub executor: String,
+    /// Seconds since it began the last time.
+    pub ago: f64,
+    /// How often it has held a loop.
+    pub times: u64,
+    /// The longest time that it has held a loop, in microseconds.
     pub micros: f64,
+    /// False while it holds the loop.
+    pub is_over: bool,
 }

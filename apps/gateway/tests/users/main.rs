@@ -1,0 +1,6 @@
+//! The gateway as its users know it: a browser, scripts of Python and Node, curl, and the client that the gateway serves.
+//!
+//! No test is skipped. A tool that is missing is a failure that names the command to install it.
+
+mod client_for_browsers;
+mod tools;
