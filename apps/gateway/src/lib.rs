@@ -36,6 +36,7 @@ pub mod error_code;
 pub mod gateway;
 pub mod line_counters;
 pub mod line_session;
+pub mod log;
 pub mod metrics;
 pub mod outbox;
 pub mod outbox_writer;

@@ -18,18 +18,19 @@
 //! |---|---|
 //! | which keys there are | [`key_table`], [`settings`] |
 //! | what a key is, and its names | [`key`], [`value`] |
-//! | where values come from | [`source`], [`toml_file`], [`environment`], [`flags`] |
-//! | how they are put together | [`loader`], [`rules`] |
-//! | the help and the guide | [`reference`] |
+//! | where values come from | [`source`], `toml_file`, [`environment`], [`flags`] |
+//! | how they are put together | [`loader`], `rules` |
+//! | the help and the guide | [`guide`] |
 
 pub mod environment;
 pub mod error;
 pub mod flags;
+pub mod guide;
 pub mod key;
 pub mod key_table;
 pub mod loader;
 mod nearest;
-pub mod reference;
+
 mod rules;
 pub mod settings;
 pub mod source;
