@@ -23,6 +23,8 @@
 //! 7. *Threads.* All methods may be called on any thread, never block, and call the sink on any thread, never under a lock
 //!    of which the sink could know. The futures are `Send`; dropping one cancels nothing that has been sent.
 
+pub mod limits;
+pub mod memory;
 pub mod position;
 pub mod publication;
 

@@ -29,11 +29,27 @@ impl PublicationPayload {
         }
     }
 
+    /// Returns a copy that shares no memory: a payload that was cut out of a read buffer keeps the whole buffer.
+    #[must_use]
+    pub fn to_detached(&self) -> Self {
+        match self {
+            PublicationPayload::Json(text) => PublicationPayload::Json(detached_text(text)),
+            PublicationPayload::Text(text) => PublicationPayload::Text(detached_text(text)),
+            PublicationPayload::Bytes(bytes) => {
+                PublicationPayload::Bytes(Bytes::copy_from_slice(bytes))
+            }
+        }
+    }
+
     /// True if there are no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+fn detached_text(text: &ByteString) -> ByteString {
+    ByteString::from(String::from(&**text))
 }
 
 /// A publication on its way to the engine.
