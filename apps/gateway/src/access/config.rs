@@ -1,4 +1,4 @@
-//! What the operator configures about access, and what is open without it.
+//! The configuration of access, and the permissions of clients without a credential.
 //!
 //! | keys | `allow_anonymous` | clients without a credential | addresses |
 //! |---|---|---|---|
@@ -27,7 +27,7 @@ pub const MIN_ADMIN_KEY_BYTES: usize = 16;
 pub struct AccessConfig {
     /// The keys of tokens; without any, no token is accepted.
     pub token_keys: Vec<KeySource>,
-    /// What tokens must say.
+    /// The rules that tokens must satisfy.
     pub claims: ClaimRules,
     /// Maximum length of a token in bytes.
     pub max_token_bytes: usize,
@@ -85,7 +85,7 @@ impl Default for FailureLimit {
     }
 }
 
-/// Who can reach the gateway.
+/// The networks from which the gateway can be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
     /// Programs of this machine: every address is a loopback address.

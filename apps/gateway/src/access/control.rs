@@ -40,7 +40,7 @@ pub struct AccessControl {
     reporter: Arc<dyn Reporter>,
 }
 
-/// What one configuration says; exchanged as a whole.
+/// The rules of one configuration; exchanged as a whole.
 struct AccessPolicy {
     verifier: TokenVerifier,
     admin_key: Option<Secret>,

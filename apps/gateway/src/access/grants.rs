@@ -1,4 +1,4 @@
-//! What the operator permits to tokens that do not say, and to clients without one: filters, with a place for the user.
+//! The permissions of tokens that name none, and of clients without a token: filters, with a place for the user.
 
 use thiserror::Error;
 
@@ -26,7 +26,7 @@ enum Grant {
 pub struct InvalidGrant {
     /// The text.
     pub filter: String,
-    /// What is wrong.
+    /// The reason.
     #[source]
     pub cause: InvalidTopic,
 }

@@ -7,14 +7,17 @@
 //!
 //! # Contract
 //!
-//! 1. *Order.* The sink is given the publications of a topic in the order of their positions, each once.
+//! 1. *Order.* The sink is given publications in the order of their positions, over all topics, each once: one call after the
+//!    other. A client that has seen a publication has then seen all before it that it was to see, so one position is enough to
+//!    resume all of its subscriptions.
 //! 2. *Interest.* After the future of [`Engine::subscribe`] is ready, every publication that a filter of the gateway matches
 //!    reaches the sink, until [`Engine::unsubscribe`]. A publication that no filter matches may reach it too.
 //! 3. *Positions* of one epoch are ordered over all topics. A publication has a position greater than all that were
 //!    acknowledged before it was published.
 //! 4. *History.* [`Engine::history`] returns what a filter matches after a position, oldest first, and says whether
 //!    something after that position is missing: it is too old, or the position is of another epoch. A publication that is
-//!    acknowledged is in the history from then on, within the limits of the history.
+//!    acknowledged is in the history from then on, within the limits of the history. When the future of [`Engine::history`] or
+//!    [`Engine::subscribe`] is ready, the sink has been given everything up to the position that it returns.
 //! 5. *Acknowledged* is a publication when the future of [`Engine::publish`] is ready. What is not acknowledged may have been
 //!    published or not.
 //! 6. *Faults.* A future fails with [`EngineError::Unavailable`] instead of waiting for an engine that is away. An engine

@@ -21,7 +21,7 @@ pub struct GatewayCounters {
     blocks: Mutex<Vec<Arc<ClientCounters>>>,
 }
 
-/// What the clients of one loop do. Only the loop's thread writes, by a load and a store; any thread reads, with Relaxed
+/// The counters of the clients of one loop. Only the loop's thread writes, by a load and a store; any thread reads, with Relaxed
 /// ordering: a count orders nothing.
 #[derive(Debug, Default)]
 pub struct ClientCounters {
@@ -39,7 +39,7 @@ pub struct ClientCounters {
     refused: [AtomicU64; ERRORS],
 }
 
-/// What a gateway has counted on all of its loops.
+/// The sums of the counters of all loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GatewayCounts {
     /// Clients that were opened, by protocol, in the order of [`ClientProtocol::ALL`]; as all arrays of protocols here.

@@ -11,6 +11,22 @@
 //! comes before its recovered publications, which follow it at once, with no other push between, and those before what is
 //! published from then on.
 
+//!
+//! | to understand | read |
+//! |---|---|
+//! | what clients ask for and are sent | [`command`], [`reply`], [`delivery`] |
+//! | how a command is carried out | [`client`], then [`operations`] |
+//! | how a publication reaches the clients of all loops | `hub` |
+//! | what all loops share, and the drain | [`core`] |
+//! | the limits of clients | [`limits`] |
+
+pub mod client;
 pub mod command;
 pub mod connection;
+pub mod core;
+pub mod delivery;
+mod hub;
+pub mod limits;
+pub mod operations;
 pub mod reply;
+pub mod requester;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use super::delivery::Delivery;
 use crate::engine::position::Position;
-use crate::engine::publication::Publication;
-use crate::engine::{HistoryPage, PresencePage, PresentClient};
+use crate::engine::{HistoryPage, PresencePage, PresentClient, TopicFacts};
 use crate::error_code::GatewayError;
 use crate::topic::filter::TopicFilter;
 use crate::topic::name::Topic;
@@ -34,7 +34,7 @@ pub enum GatewayReply {
     Published {
         /// The position of the publication.
         position: Position,
-        /// The clients of this gateway that it was for.
+        /// The subscriptions of clients of this gateway that match it.
         receivers: usize,
     },
     /// Each entry of the batch was acknowledged, or failed.
@@ -45,14 +45,23 @@ pub enum GatewayReply {
     Presence(PresencePage),
 }
 
+/// The topics of a gateway, at most a limit of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TopicReport {
+    /// Topics in the order of their names, each with the number of subscriptions of this gateway that match it.
+    pub topics: Vec<(TopicFacts, usize)>,
+    /// True if there are more.
+    pub has_more: bool,
+}
+
 /// A message that a client is sent without having asked.
 #[derive(Clone, Debug)]
 pub enum Push {
     /// A publication that one of its subscriptions matches.
-    Publication(Arc<Publication>),
-    /// Publications were dropped because the client reads too slowly.
+    Publication(Arc<Delivery>),
+    /// Publications were dropped because the client reads too slowly, or because the engine or a loop was behind.
     Missed {
-        /// Their number.
+        /// Their number; 0 if the gateway does not know it.
         count: u64,
         /// The position of the last one that the client was sent, to resume from.
         position: Option<Position>,

@@ -14,7 +14,7 @@ pub const MAX_USER_BYTES: usize = 128;
 /// Maximum leeway: a clock that is further off is to be set.
 pub const MAX_LEEWAY_SECONDS: u64 = 300;
 
-/// What a token must say.
+/// The rules that the claims of a token must satisfy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClaimRules {
     /// The value of `iss`; `None`: any, or none.
