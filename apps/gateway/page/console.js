@@ -42,7 +42,7 @@ function connected() {
   tell(gateway.state);
   gateway.on("state", tell);
   gateway.on("error", (error) => writeNote(error.message, "w"));
-  gateway.on("missed", (count) => writeNote(`${count} messages were dropped: this page was too slow`, "w"));
+  gateway.on("missed", (count) => writeNote(`${count || "Some"} messages were dropped: this page was too slow`, "w"));
   gateway.on("gap", ({ filter }) => writeNote(`${filter}: some older messages are no longer in the history`, "w"));
   return gateway;
 }

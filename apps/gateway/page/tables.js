@@ -4,9 +4,10 @@ import { $, make, setText } from "./dom.js";
 import { count, duration, micros, rate } from "./format.js";
 
 /** Shows the topics of a snapshot. A click on one calls `choose` with its name. */
-export function showTopics({ topics, moreTopics }, choose) {
+export function showTopics({ topics, listedTopics, moreTopics }, choose) {
   $("topics-empty").hidden = topics.length > 0;
-  setText($("topics-more"), moreTopics ? `the ${topics.length} busiest` : "");
+  const among = moreTopics ? ` of the first ${count(listedTopics)} by name` : ` of ${count(listedTopics)}`;
+  setText($("topics-more"), moreTopics || listedTopics > topics.length ? `the ${topics.length} busiest${among}` : "");
   const most = Math.max(1, ...topics.map((topic) => topic.rate));
   showRows($("topics").tBodies[0], topics, (cells, topic) => {
     const button = cells[0].firstChild ?? cells[0].appendChild(make("button"));

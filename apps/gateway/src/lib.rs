@@ -30,6 +30,7 @@ pub mod access;
 pub mod client;
 pub mod client_protocol;
 pub mod config;
+pub mod demo;
 pub mod drain_gate;
 pub mod engine;
 pub mod error_code;

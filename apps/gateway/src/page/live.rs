@@ -28,8 +28,13 @@ pub type SnapshotFuture = Pin<Box<dyn Future<Output = LiveSnapshot>>>;
 
 /// Says what a snapshot shows besides the loops.
 pub trait SnapshotSource: fmt::Debug + Send + Sync + 'static {
-    /// Makes a snapshot with these loops. `elapsed` is the time since the last call. Called on a loop.
-    fn snapshot(&self, loops: Vec<LoopSample>, elapsed: Duration) -> SnapshotFuture;
+    /// Makes a snapshot with these loops. `elapsed` is the time since the last snapshot; `None` for the first one that
+    /// somebody looks at. Called on a loop.
+    fn snapshot(
+        self: Arc<Self>,
+        loops: Vec<LoopSample>,
+        elapsed: Option<Duration>,
+    ) -> SnapshotFuture;
 }
 
 /// Sends snapshots to pages: one is made each second for all of them, on the loop of the first viewer, and none without a
@@ -116,17 +121,16 @@ impl LiveView {
         loop {
             ticks.tick().await; // The first one is at once.
             let now = LocalLoop::current().map_or(Nanos(0), |event_loop| event_loop.now());
-            let elapsed = looked_at.map_or(PERIOD, |before| now.since(before));
-            looked_at = Some(now);
+            let elapsed = looked_at.replace(now).map(|before| now.since(before));
             let metrics: Vec<LoopMetrics> =
                 self.loops.children().map(|each| each.metrics()).collect();
             let names = self.loops.children();
             let samples = names.zip(&metrics).enumerate().map(|(at, (each, now))| {
-                LoopSample::between(each.name(), before.get(at), now, elapsed)
+                LoopSample::between(each.name(), before.get(at), now, elapsed.unwrap_or(PERIOD))
             });
             let samples = samples.collect();
             before = metrics;
-            let snapshot = self.source.snapshot(samples, elapsed).await;
+            let snapshot = self.source.clone().snapshot(samples, elapsed).await;
             if !self.send(&snapshot) {
                 return;
             }

@@ -14,6 +14,7 @@
 //! 3. A snapshot is made and encoded once for all viewers. Without a viewer nothing is sampled.
 
 pub mod assets;
+pub mod gateway_source;
 pub mod live;
 pub mod loop_sample;
 pub mod slow_log;

@@ -36,8 +36,9 @@ pub struct SlowEntry {
 impl SlowLog {
     /// Notes a report of the watchdog. Later reports of work that goes on do not count as another time.
     pub fn note(&self, work: &SlowWork) {
+        let what = work.activity.to_string();
         self.put(SlowEntry {
-            what: work.activity.to_string(),
+            what: what.strip_prefix("the ").unwrap_or(&what).to_owned(),
             executor: work.executor.clone(),
             since: work.since,
             times: 1,

@@ -24,7 +24,9 @@ pub struct LiveSnapshot {
     pub loops: Vec<LoopSample>,
     /// The topics with the most publications per second.
     pub topics: Vec<TopicRow>,
-    /// True if there are more topics.
+    /// The number of topics among which these are the busiest: the first by name.
+    pub listed_topics: usize,
+    /// True if there are topics that were not looked at.
     pub more_topics: bool,
     /// Work that has held a loop, by name, the latest first.
     pub slow: Vec<SlowRow>,
@@ -90,7 +92,7 @@ pub struct TopicRow {
     /// The name.
     pub topic: String,
     /// Subscriptions that match the topic.
-    pub subscribers: u64,
+    pub subscribers: usize,
     /// Publications per second.
     pub rate: f64,
     /// Publications so far.
