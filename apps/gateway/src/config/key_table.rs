@@ -78,6 +78,7 @@ pub static KEYS: &[ConfigKey] = &[
         "Report work that holds a loop for this long",
         "off"
     ),
+    key!("demo", Flag, demo, "Make demo traffic: topics, readers, now and then a slow task"),
     key!(
         "tls.certificate",
         Path,

@@ -32,6 +32,8 @@ pub struct GatewaySettings {
     pub topics: TopicLimits,
     /// The watchdog reports work that holds a loop for longer than this; `None`: no watchdog.
     pub watchdog: Option<Duration>,
+    /// True if the gateway makes demo traffic.
+    pub demo: bool,
     /// The log.
     pub log: LogSettings,
 }
@@ -123,6 +125,7 @@ impl Default for GatewaySettings {
             access: AccessConfig::default(),
             topics: TopicLimits::default(),
             watchdog: Some(Duration::from_millis(100)),
+            demo: false,
             log: LogSettings::default(),
         }
     }
