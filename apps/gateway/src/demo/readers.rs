@@ -9,11 +9,11 @@ use waterwheel::channel::interval;
 
 use crate::client_protocol::ClientProtocol;
 use crate::error_code::GatewayError;
-use crate::session::client::{Session, SessionStart};
 use crate::session::command::GatewayCommand;
 use crate::session::connection::{ClientConnection, CommandId};
 use crate::session::core::GatewayCore;
 use crate::session::reply::{GatewayReply, Push};
+use crate::session::{Session, SessionStart};
 use crate::topic::filter::TopicFilter;
 
 /// The filters of the readers of a loop.

@@ -15,12 +15,12 @@
 //! | to understand | read |
 //! |---|---|
 //! | what clients ask for and are sent | [`command`], [`reply`], [`delivery`] |
-//! | how a command is carried out | [`client`], then [`operations`] |
+//! | how a command is carried out | [`Session`], then [`operations`] |
 //! | how a publication reaches the clients of all loops | `hub` |
 //! | what all loops share, and the drain | [`core`] |
 //! | the limits of clients | [`limits`] |
 
-pub mod client;
+mod client;
 pub mod command;
 pub mod connection;
 pub mod core;
@@ -30,3 +30,5 @@ pub mod limits;
 pub mod operations;
 pub mod reply;
 pub mod requester;
+
+pub use self::client::{Session, SessionStart};

@@ -115,12 +115,14 @@ impl Engine for MemoryEngine {
     }
 
     fn subscribe(&self, filter: &TopicFilter) -> EngineFuture<Position> {
-        let mut state = self.shared.lock();
-        let subscribed = state.check_open().map(|()| {
-            state.interest.insert(filter);
-            state.history.last()
-        });
-        Box::pin(ready(subscribed))
+        let subscribed = {
+            let mut state = self.shared.lock();
+            state.check_open().map(|()| {
+                state.interest.insert(filter);
+                state.history.last()
+            })
+        };
+        Box::pin(self.shared.after_all(subscribed))
     }
 
     fn unsubscribe(&self, filter: &TopicFilter) {
@@ -128,7 +130,8 @@ impl Engine for MemoryEngine {
     }
 
     fn history(&self, query: HistoryQuery) -> EngineFuture<HistoryPage> {
-        Box::pin(ready(self.shared.read_history(&query)))
+        // Everything in the page has a ticket by now.
+        Box::pin(self.shared.after_all(self.shared.read_history(&query)))
     }
 
     fn enter(&self, topic: &Topic, member: &PresentClient) {
