@@ -27,7 +27,7 @@ pub enum ConfigProblem {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What the parser expects.
+        /// The message of the parser.
         message: String,
     },
     /// No key has this name.

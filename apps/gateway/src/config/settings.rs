@@ -26,7 +26,7 @@ pub struct GatewaySettings {
     pub tls: TlsSettings,
     /// The files and texts with keys.
     pub keys: KeySettings,
-    /// Who may do what; its keys come from [`keys`](Self::keys), its limits of topics from [`topics`](Self::topics).
+    /// Permissions; their keys come from [`keys`](Self::keys), their limits of topics from [`topics`](Self::topics).
     pub access: AccessConfig,
     /// The limits of topics and filters.
     pub topics: TopicLimits,
@@ -95,7 +95,7 @@ pub enum LogLevel {
     /// The life of the gateway: start, reload, take-over, drain.
     #[default]
     Info,
-    /// What helps to find a fault.
+    /// Details that help to find a fault.
     Debug,
 }
 

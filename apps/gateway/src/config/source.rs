@@ -8,7 +8,7 @@ use super::value::RawValue;
 /// Where a value comes from. The order is that of strength: a later source replaces an earlier one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConfigSource {
-    /// Nobody has set the key.
+    /// No source has set the key.
     Default,
     /// A line of the file.
     File {

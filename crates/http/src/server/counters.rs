@@ -28,6 +28,7 @@ pub(super) struct HttpLoopCounters {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     latency: [AtomicU64; LATENCY_BUCKETS],
+    latency_nanos: AtomicU64,
 }
 
 /// Adds to a counter that only this thread writes.
@@ -62,6 +63,7 @@ impl HttpLoopCounters {
         let class = usize::from(status.as_u16() / 100).saturating_sub(1);
         add(&self.by_class[class.min(4)], 1);
         add(&self.latency[latency_bucket(nanos)], 1);
+        add(&self.latency_nanos, nanos);
     }
 
     pub(super) fn count_refusal(&self) {
@@ -112,6 +114,8 @@ pub struct HttpMetrics {
     pub bytes_out: u64,
     /// Requests by the time from their head to the end of their response; see [`latency_bound`](Self::latency_bound).
     pub latency: [u64; LATENCY_BUCKETS],
+    /// The sum of those times.
+    pub latency_sum: Duration,
 }
 
 impl HttpMetrics {
@@ -135,6 +139,7 @@ impl HttpMetrics {
             sum.panics += read(&counters.panics);
             sum.bytes_in += read(&counters.bytes_in);
             sum.bytes_out += read(&counters.bytes_out);
+            sum.latency_sum += Duration::from_nanos(read(&counters.latency_nanos));
             for (sum, counter) in sum.responses.iter_mut().zip(&counters.by_class) {
                 *sum += read(counter);
             }
@@ -182,6 +187,7 @@ mod tests {
         assert_eq!((metrics.connections, metrics.open_connections), (2, 1));
         assert_eq!((metrics.requests, metrics.in_flight), (2, 1));
         assert_eq!((metrics.responses, metrics.latency[1]), ([0, 0, 0, 1, 0], 1));
+        assert_eq!(metrics.latency_sum, Duration::from_micros(100));
         assert_eq!((metrics.bytes_in, metrics.bytes_out), (20, 40));
     }
 }

@@ -61,6 +61,11 @@ fn h13_counters_add_up() {
     assert_eq!(metrics.latency.iter().sum::<u64>(), 6);
     let slow = metrics.latency.iter().rposition(|count| *count == 2).unwrap();
     assert!(HttpMetrics::latency_bound(slow).unwrap() >= Duration::from_millis(100));
+    assert_eq!(
+        metrics.latency_sum,
+        Duration::from_millis(200),
+        "the virtual clock stood still otherwise"
+    );
     drop((bench, other));
     assert_eq!(server.metrics().open_connections, 0);
 }
