@@ -40,7 +40,7 @@ pub const DECODE_STEP: usize = 16 * 1024;
 /// error, and so is an empty body.
 ///
 /// # Memory
-/// Gzip and deflate: 43 KiB. Brotli: a ring buffer that grows with the decoded bytes up to the window, at most 16 MiB and
+/// Gzip and deflate: 47 KiB. Brotli: a ring buffer that grows with the decoded bytes up to the window, at most 16 MiB and
 /// for a moment 1.5 times that, and 40 KiB of tables, which a stream that uses all trees of the format can grow to about
 /// 3 MiB. Zstd: 95 KiB, and once a frame has begun its window (or its content, if that is declared and smaller) plus
 /// 384 KiB: at most 8.5 MiB, by malloc, of which the kernel gives what is written. A peer can ask for all of that with a

@@ -72,8 +72,8 @@ fn h09_an_encoder_holds_no_more_memory_than_its_documentation_says() {
     let large = text(KIB * KIB);
     let default = EncoderOptions::default();
     for (coding, text, most) in [
-        (ContentCoding::Gzip, &large[..100], 312 * KIB),
-        (ContentCoding::Gzip, &large, 312 * KIB),
+        (ContentCoding::Gzip, &large[..100], 372 * KIB),
+        (ContentCoding::Gzip, &large, 372 * KIB),
         (ContentCoding::Brotli, &large[..100], 520 * KIB),
         (ContentCoding::Brotli, &large, 3200 * KIB),
     ] {
@@ -87,7 +87,7 @@ fn h09_a_decoder_holds_no_more_memory_than_its_documentation_says() {
     // Runs of one byte are quickly encoded; the decoder keeps them as it keeps other bytes.
     let body = vec![b'x'; 20 * KIB * KIB];
     for (coding, window_log, most) in [
-        (ContentCoding::Gzip, 18, 43 * KIB),
+        (ContentCoding::Gzip, 18, 47 * KIB),
         (ContentCoding::Brotli, 18, 300 * KIB),
         (ContentCoding::Brotli, 20, 1100 * KIB),
         (ContentCoding::Brotli, 23, 8300 * KIB),
@@ -142,7 +142,7 @@ fn h09_ten_gigabytes_in_ten_megabytes_are_refused_at_the_limit_with_flat_memory(
             decoded <= most_decoded && decoded + 4096 >= most_decoded.min(64 << 10),
             "{decoded}"
         );
-        assert!(most <= 44 * KIB, "{most} bytes");
+        assert!(most <= 48 * KIB, "{most} bytes");
         let is_size =
             matches!(error, ContentDecodeError::TooLarge { limit } if limit == limits.size);
         let is_ratio = matches!(error, ContentDecodeError::Ratio { limit: 100, .. });
