@@ -19,7 +19,7 @@ use super::socket_state::SocketState;
 use super::time_limits::{CLOSE_TIMER, KEEP_ALIVE_TIMER, KeepAlive, KeepAliveStep, PeerTimeout};
 use crate::protocol::close::{CloseCode, CloseReason};
 use crate::protocol::decoder::MessageDecoder;
-use crate::protocol::error::ProtocolError;
+use crate::protocol::error::{ProtocolError, SendError};
 use crate::protocol::frame_head::WebSocketRole;
 use crate::protocol::message::WebSocketMessage;
 
@@ -148,6 +148,10 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
     /// Reports the error of the handler, and closes the connection.
     #[cold]
     fn on_handler_error(&mut self, ctx: &Ctx<'_>, error: Error) {
+        // A message of the peer, or a drain, may come at any time: its answer behind a Close is no fault of the handler.
+        if self.state.is_closing() && error.find() == Some(&SendError::Closing) {
+            return;
+        }
         self.handler.on_error(&WebSocketContext::new(ctx, &self.state), error);
         self.end(ctx, &CloseOutcome::Lost);
         self.state.fail(ctx, CloseCode::INTERNAL_ERROR.into());

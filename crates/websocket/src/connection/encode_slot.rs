@@ -64,7 +64,7 @@ impl Handler for EncodeSlot {
         match msg.take::<WebSocketMessage>() {
             Ok(WebSocketMessage::Close(reason)) => {
                 if self.state.is_closing() {
-                    return Err(Error::new(SendError::Closing));
+                    return unless_closing(Err(SendError::Closing), done);
                 }
                 self.state.begin_close(ctx, reason);
                 done.take().succeed();

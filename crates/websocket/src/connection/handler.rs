@@ -11,7 +11,9 @@ use crate::protocol::message::WebSocketMessage;
 /// A handler of the messages of one connection, called on its loop: the face with the least cost.
 ///
 /// What it sends is flushed at the end of a round of reads; outside of one, at once. An error that a method returns is
-/// reported, and closes the connection with [`CloseCode::INTERNAL_ERROR`](crate::CloseCode::INTERNAL_ERROR).
+/// reported, and closes the connection with [`CloseCode::INTERNAL_ERROR`](crate::CloseCode::INTERNAL_ERROR); except
+/// [`SendError::Closing`](crate::SendError::Closing): the peer, or a drain, may close at any time, and `socket.send(answer)?`
+/// is no fault then.
 ///
 /// ```
 /// use waterwheel_channel::HandlerResult;

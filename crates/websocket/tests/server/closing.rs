@@ -202,6 +202,21 @@ fn w05_a_drain_tells_the_peer_and_waits_for_the_handshake() {
 }
 
 #[test]
+fn w05_an_answer_that_a_drain_refuses_neither_fails_the_connection_nor_fills_the_log() {
+    let mut bench = ServerBench::new(&WebSocketOptions::default(), Script::echo());
+    let drained = bench.event_loop.event_loop().drain(DrainOptions::default());
+    assert_eq!(bench.received(), ["close 1001"]);
+    bench.send_text("on its way");
+    assert!(!bench.peer.is_ended(), "the closing handshake goes on");
+    bench.send_close(1001);
+    bench.finish();
+    let calls = ["open", "event Draining", "text on its way", "closed: received 1001"];
+    assert_eq!(bench.calls(), calls);
+    assert_eq!(bench.faults.take(), [""; 0]);
+    assert_eq!(drained.try_get().unwrap().unwrap(), Drained::Complete);
+}
+
+#[test]
 fn w05_a_drain_is_bounded_by_the_time_for_the_close() {
     let mut bench = silent();
     let options = DrainOptions::within(60 * SECOND);
@@ -328,6 +343,7 @@ fn r04_messages_to_a_connection_that_its_peer_closes_are_no_lines_in_the_log() {
     bench.send_close(1000);
     for _ in 0..100 {
         group.send(waterwheel_websocket::BroadcastMessage::text("news"));
+        group.send(WebSocketMessage::Close(Some(CloseCode::GOING_AWAY.into())));
         bench.run();
     }
     assert!(bench.faults.take().is_empty(), "the peer could fill the log");
