@@ -18,8 +18,7 @@ use crate::protocol::error::SendError;
 use crate::protocol::message::WebSocketMessage;
 use crate::protocol::message_buffer::MessageKind;
 
-/// The bytes of a frame beyond those of its message: its head, and what compression adds to data that does not compress, by
-/// 64 KiB of it.
+/// The bytes of a frame beyond those of its message: its head, and the end of its compression.
 const MAX_OVERHEAD: usize = 64;
 
 /// The state that both slots of a connection share. Nothing of it is borrowed while a handler is called.
@@ -196,6 +195,7 @@ impl SocketState {
         len: usize,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
+        let len = self.max_payload(len);
         let (payload, frame_len, collected) = self.unsent.append(|frames| {
             let before = frames.len();
             check_room(ctx, len, before)?;
@@ -213,6 +213,16 @@ impl SocketState {
         Ok(())
     }
 
+    /// Returns the most bytes that a message of `len` bytes has in its frame.
+    #[inline]
+    fn max_payload(&self, len: usize) -> usize {
+        match self.agreement.deflate {
+            None => len,
+            // The bound of zlib: a byte that does not compress may take nine bits.
+            Some(_) => len.saturating_add(len / 8 + len / 64),
+        }
+    }
+
     #[inline]
     fn count_written(&self, len: usize) {
         self.written.set(self.written.get() + len as u64);
@@ -226,7 +236,7 @@ impl SocketState {
         done: &mut Completion,
         encode: impl FnOnce(&mut MessageEncoder, &mut BytesMut) -> Result<Option<Bytes>, SendError>,
     ) -> Result<(), SendError> {
-        check_room(ctx, len, self.unsent.len())?;
+        check_room(ctx, self.max_payload(len), self.unsent.len())?;
         self.unsent.pass_on(ctx);
         let mut head = BytesMut::new();
         let payload = encode(&mut self.encoder.borrow_mut(), &mut head)?;

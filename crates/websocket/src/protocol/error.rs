@@ -115,7 +115,7 @@ pub enum SendError {
     /// The channel holds as much as its hard cap allows.
     #[error("a message has {len} bytes, and the channel takes {room} more below its hard cap")]
     BufferFull {
-        /// The number of bytes of the message, at the most.
+        /// The number of bytes of the message; with compression the most that they may become.
         len: usize,
         /// The number of bytes that the channel takes.
         room: usize,

@@ -220,6 +220,52 @@ fn w02_a_message_beyond_the_hard_cap_is_refused_whole() {
 }
 
 #[test]
+fn w02_a_message_that_compression_makes_longer_than_the_hard_cap_is_refused_whole() {
+    const CAP: usize = 100_000;
+    /// Bytes that no compressor makes shorter.
+    fn noise(len: usize) -> Vec<u8> {
+        let mut state = 1_u64;
+        let next = |_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 56) as u8 | 0x90
+        };
+        (0..len).map(next).collect()
+    }
+    let script = Script::new(|socket, line| {
+        if line == "text fill" {
+            for len in [CAP - 64, CAP - 1_000, CAP - 10_000] {
+                let refused = socket.send(WebSocketMessage::binary(noise(len)));
+                assert!(matches!(refused, Err(SendError::BufferFull { .. })), "{len}: {refused:?}");
+            }
+            socket.send(WebSocketMessage::binary(noise(CAP - 20_000)))?;
+        }
+        Ok(())
+    });
+    let deflate = waterwheel_websocket::DeflateOptions::default();
+    let options = WebSocketOptions::builder().deflate(deflate).build().unwrap();
+    let marks = waterwheel_channel::WaterMarks::new(32 * 1024, 64 * 1024).unwrap();
+    let marks = marks.with_hard_cap(CAP).unwrap();
+    let handler = script.clone();
+    let service = async move |request: waterwheel_http::Request| {
+        let upgrade = waterwheel_websocket::WebSocketUpgrade::of(&request, &options)?;
+        Ok::<_, waterwheel_websocket::HandshakeError>(upgrade.handle(handler.clone()))
+    };
+    let mut bench =
+        ServerBench::connect(script, |bootstrap| bootstrap.child_water_marks(marks), service);
+    let offer = "\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n";
+    bench.send_raw(REQUEST.replace("\r\n\r\n", offer));
+    bench.received_raw();
+    bench.peer.set_limit(0);
+    bench.send_text("fill");
+    let channel = bench.channel();
+    assert!(channel.is_open(), "{:?}", channel.close_cause());
+    bench.peer.set_limit(usize::MAX);
+    let received = bench.received();
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert!(received[0].starts_with("*binary ["), "{received:?}");
+}
+
+#[test]
 fn w02_other_messages_pass_the_encoder() {
     let mut bench = echo();
     drop(bench.channel().write_and_flush(Msg::new(Bytes::from_static(b"\x81\x03raw"))));
