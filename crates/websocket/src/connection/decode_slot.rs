@@ -381,7 +381,9 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        self.handler.on_error(&WebSocketContext::new(ctx, &self.state), error);
+        self.guarded(ctx, |slot| {
+            slot.handler.on_error(&WebSocketContext::new(ctx, &slot.state), error);
+        });
         Ok(())
     }
 

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use waterwheel_channel::HandlerResult;
 use waterwheel_executor::Error;
-use waterwheel_websocket::WebSocketOptions;
+use waterwheel_websocket::{
+    WebSocketContext, WebSocketHandler, WebSocketMessage, WebSocketOptions,
+};
 
 use crate::support::script::Script;
 use crate::support::server_bench::ServerBench;
@@ -74,6 +77,40 @@ fn w02_a_panic_of_any_method_is_reported_and_closes_with_1011() {
         assert!(faults[0].contains("out of luck"), "{at}: {faults:?}");
         bench.assert_gone();
     }
+}
+
+#[test]
+fn w02_a_panic_of_on_error_is_reported_and_closes_with_1011() {
+    struct Unlucky(Script);
+
+    impl WebSocketHandler for Unlucky {
+        fn on_open(&mut self, socket: &WebSocketContext<'_>) -> HandlerResult {
+            self.0.on_open(socket)
+        }
+
+        fn on_message(&mut self, _: &WebSocketContext<'_>, _: WebSocketMessage) -> HandlerResult {
+            Ok(())
+        }
+
+        fn on_error(&mut self, _: &WebSocketContext<'_>, error: Error) {
+            panic!("out of luck: {error}");
+        }
+    }
+
+    let (options, script) = (WebSocketOptions::default(), Script::silent());
+    let handler = script.clone();
+    let mut bench = ServerBench::upgraded(
+        &options,
+        script,
+        |bootstrap| bootstrap,
+        move |upgrade| upgrade.handle(Unlucky(handler.clone())),
+    );
+    let pipeline = bench.channel();
+    drop(pipeline.with_pipeline(|pipeline| pipeline.fire_error(Error::new("elsewhere"))));
+    assert_eq!(bench.received(), ["close 1011"]);
+    let faults = bench.faults.take();
+    assert!(faults.len() == 1 && faults[0].contains("out of luck: elsewhere"), "{faults:?}");
+    bench.assert_gone();
 }
 
 #[test]
