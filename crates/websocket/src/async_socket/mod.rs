@@ -97,10 +97,11 @@ impl WebSocket {
     /// Sends a Close, and waits for the end of the connection; messages that still come are dropped. Returns how it has
     /// ended.
     ///
-    /// Cancel safe: the Close is sent at the first poll, if the channel is writable, and the wait can be repeated.
+    /// Cancel safe: the Close is sent at the first poll, behind what was sent before, and the wait can be repeated.
     pub async fn close(&mut self, reason: impl Into<CloseReason>) -> CloseOutcome {
-        // Refused if a Close was sent before: then there is only the wait.
-        let _ = self.send(WebSocketMessage::Close(Some(reason.into()))).await;
+        // Without a wait for room: a peer that does not read has the time limit of the closing handshake. Dropped if a Close
+        // was sent before: then there is only the wait.
+        self.channel().send(WebSocketMessage::Close(Some(reason.into())));
         while self.next().await.is_some() {}
         self.outcome().cloned().unwrap_or(CloseOutcome::Lost)
     }

@@ -14,6 +14,7 @@ use crate::connection::install::{install_handler, install_pipeline};
 use crate::connection::options::WebSocketOptions;
 use crate::handshake::handshake_error::HandshakeError;
 use crate::handshake::opening_request::OpeningRequest;
+use crate::protocol::error::{ProtocolError, SendError};
 use crate::protocol::frame_head::WebSocketRole;
 
 /// A request that asks for WebSocket, and was checked. One of [`handle`](Self::handle), [`run`](Self::run) and
@@ -147,7 +148,8 @@ impl WebSocketUpgrade {
 
     /// Returns the response after which an async function has the connection. It runs on the connection's loop, and need
     /// not be `Send`. The connection is closed when the function has returned; an error it returns is reported, and the
-    /// peer is told [`CloseCode::INTERNAL_ERROR`](crate::CloseCode::INTERNAL_ERROR).
+    /// peer is told [`CloseCode::INTERNAL_ERROR`](crate::CloseCode::INTERNAL_ERROR). The violation of a peer, which was told
+    /// so, and a send that was refused because the connection is closing are no errors of the function.
     ///
     /// ```
     /// use waterwheel_executor::Error;
@@ -172,7 +174,10 @@ impl WebSocketUpgrade {
     {
         self.respond(|edit, agreement| {
             install_pipeline(edit, agreement.clone())?;
-            serve_channel(edit, move |channel| connection(WebSocket::of(channel, agreement)))
+            serve_channel(edit, move |channel| {
+                let connection = connection(WebSocket::of(channel, agreement));
+                async move { without_ends(connection.await.into_result()) }
+            })
         })
     }
 
@@ -214,4 +219,14 @@ impl WebSocketUpgrade {
         response.headers_mut().extend(present);
         response
     }
+}
+
+/// Returns the failure of an async function, unless it is how peers may end a connection at any time: they could fill the
+/// log.
+fn without_ends(result: Result<(), Error>) -> Result<(), Error> {
+    result.or_else(|error| {
+        let is_violation = error.find::<ProtocolError>().is_some();
+        let is_refusal = error.find() == Some(&SendError::Closing);
+        if is_violation || is_refusal { Ok(()) } else { Err(error) }
+    })
 }
