@@ -6,7 +6,6 @@ use bytes::Bytes;
 use waterwheel_channel::{
     Completion, Ctx, Events, Handler, HandlerResult, Message, Msg, Signature, TypeTag,
 };
-use waterwheel_executor::Error;
 
 use super::socket_state::SocketState;
 use crate::protocol::broadcast::BroadcastMessage;
@@ -70,11 +69,11 @@ impl Handler for EncodeSlot {
                 done.take().succeed();
                 Ok(())
             }
-            Ok(message) => {
+            Ok(mut message) => {
                 let len = message.size_hint();
-                let written = self
-                    .state
-                    .write_encoded(ctx, len, done, |encoder, dst| encoder.encode(message, dst));
+                let written = self.state.write_encoded(ctx, len, done, |encoder, dst| {
+                    encoder.encode_from(&mut message, dst)
+                });
                 unless_closing(written, done)
             }
             Err(other) => {

@@ -109,13 +109,13 @@ impl SocketState {
 
     /// Sends a message that is not a short text or a short binary message.
     #[inline(never)]
-    fn send_any(&self, ctx: &Ctx<'_>, message: WebSocketMessage) -> Result<(), SendError> {
+    fn send_any(&self, ctx: &Ctx<'_>, mut message: WebSocketMessage) -> Result<(), SendError> {
         if let WebSocketMessage::Close(reason) = message {
             self.begin_close(ctx, reason);
             return Ok(());
         }
         let len = message.size_hint();
-        self.encode(ctx, len, |encoder, dst| encoder.encode(message, dst))?;
+        self.encode(ctx, len, |encoder, dst| encoder.encode_from(&mut message, dst))?;
         self.flush_later(ctx);
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Messages, written as frames.
 
+use std::mem;
+
 use bytes::{BufMut, Bytes, BytesMut};
 
 use super::broadcast::BroadcastMessage;
@@ -100,7 +102,21 @@ impl MessageEncoder {
     #[inline]
     pub fn encode(
         &mut self,
-        message: WebSocketMessage,
+        mut message: WebSocketMessage,
+        dst: &mut BytesMut,
+    ) -> Result<Option<Bytes>, SendError> {
+        self.encode_from(&mut message, dst)
+    }
+
+    /// Appends a message, as [`encode`](Self::encode), and takes the payload that it returns out of it. Drops nothing of the
+    /// message: its memory may be the user's, whose drop may send.
+    ///
+    /// # Errors
+    /// As `encode`.
+    #[inline]
+    pub(crate) fn encode_from(
+        &mut self,
+        message: &mut WebSocketMessage,
         dst: &mut BytesMut,
     ) -> Result<Option<Bytes>, SendError> {
         if self.is_closed {
@@ -108,12 +124,16 @@ impl MessageEncoder {
         }
         match message {
             WebSocketMessage::Text(text) => {
-                self.encode_whole(MessageKind::Text, text.into_bytes(), dst)
+                let is_copied = self.encode_whole(MessageKind::Text, text.as_bytes(), dst)?;
+                Ok((!is_copied).then(|| mem::take(text).into_bytes()))
             }
-            WebSocketMessage::Binary(bytes) => self.encode_whole(MessageKind::Binary, bytes, dst),
+            WebSocketMessage::Binary(bytes) => {
+                let is_copied = self.encode_whole(MessageKind::Binary, bytes, dst)?;
+                Ok((!is_copied).then(|| mem::take(bytes)))
+            }
             WebSocketMessage::Part(part) => self.encode_part(part, dst),
-            WebSocketMessage::Ping(payload) => self.encode_control(Opcode::Ping, &payload, dst),
-            WebSocketMessage::Pong(payload) => self.encode_control(Opcode::Pong, &payload, dst),
+            WebSocketMessage::Ping(payload) => self.encode_control(Opcode::Ping, payload, dst),
+            WebSocketMessage::Pong(payload) => self.encode_control(Opcode::Pong, payload, dst),
             WebSocketMessage::Close(reason) => {
                 self.encode_close(reason.as_ref(), dst);
                 Ok(None)
@@ -147,34 +167,35 @@ impl MessageEncoder {
         Ok(())
     }
 
+    /// Appends the frame of a message, or only its head. Returns true if the data was copied.
     #[inline]
     fn encode_whole(
         &mut self,
         kind: MessageKind,
-        data: Bytes,
+        data: &[u8],
         dst: &mut BytesMut,
-    ) -> Result<Option<Bytes>, SendError> {
+    ) -> Result<bool, SendError> {
         if self.role == WebSocketRole::Client
             || data.len() <= MAX_COPIED
             || self.compresses(data.len())
         {
-            return self.encode_data(kind, &data, dst).map(|()| None);
+            return self.encode_data(kind, data, dst).map(|()| true);
         }
         if self.part.is_some() {
             return Err(SendError::UnfinishedMessage);
         }
         self.head(opcode_of(kind), data.len()).put(false, dst);
-        Ok(Some(data))
+        Ok(false)
     }
 
     fn encode_part(
         &mut self,
-        part: MessagePart,
+        part: &mut MessagePart,
         dst: &mut BytesMut,
     ) -> Result<Option<Bytes>, SendError> {
-        let (kind, data) = match part.data {
-            PartData::Text(text) => (MessageKind::Text, text.into_bytes()),
-            PartData::Binary(bytes) => (MessageKind::Binary, bytes),
+        let (kind, data) = match &part.data {
+            PartData::Text(text) => (MessageKind::Text, &text.as_bytes()[..]),
+            PartData::Binary(bytes) => (MessageKind::Binary, &bytes[..]),
         };
         let (open, opcode) = match self.part {
             None => (OpenParts { kind, is_compressed: self.deflate.is_some() }, opcode_of(kind)),
@@ -183,16 +204,19 @@ impl MessageEncoder {
         };
         self.part = if part.is_last { None } else { Some(open) };
         if open.is_compressed {
-            self.encode_compressed(opcode, &data, part.is_last, dst);
+            self.encode_compressed(opcode, data, part.is_last, dst);
             return Ok(None);
         }
         let head = FrameHead { is_final: part.is_last, ..self.head(opcode, data.len()) };
         if self.role == WebSocketRole::Client || data.len() <= MAX_COPIED {
-            self.put_frame(head, &data, dst);
+            self.put_frame(head, data, dst);
             return Ok(None);
         }
         head.put(false, dst);
-        Ok(Some(data))
+        Ok(Some(match &mut part.data {
+            PartData::Text(text) => mem::take(text).into_bytes(),
+            PartData::Binary(bytes) => mem::take(bytes),
+        }))
     }
 
     fn encode_compressed(

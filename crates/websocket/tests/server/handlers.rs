@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::Msg;
-use waterwheel_websocket::{BroadcastMessage, SendError, WebSocketMessage, WebSocketOptions};
+use waterwheel_websocket::{
+    BroadcastMessage, MessagePart, PartData, SendError, WebSocketMessage, WebSocketOptions,
+};
 
 use crate::support::frames::frame;
 use crate::support::script::Script;
@@ -111,6 +113,49 @@ fn w02_a_handler_that_writes_to_its_own_channel_keeps_the_order() {
     let answers =
         ["text first", "text second", "text third", "text fourth", "binary [1000]", "text sixth"];
     assert_eq!(bench.received(), answers);
+}
+
+/// Memory of the user, whose drop sends.
+struct SendsWhenDropped(waterwheel_channel::Channel);
+
+impl AsRef<[u8]> for SendsWhenDropped {
+    fn as_ref(&self) -> &[u8] {
+        b"memory"
+    }
+}
+
+impl Drop for SendsWhenDropped {
+    fn drop(&mut self) {
+        self.0.send(WebSocketMessage::text("dropped"));
+    }
+}
+
+#[test]
+fn w02_the_memory_of_a_message_is_dropped_outside_of_every_borrow() {
+    let script = Script::new(|socket, line| {
+        let memory = || Bytes::from_owner(SendsWhenDropped(socket.channel()));
+        match line {
+            "text short" => socket.send(WebSocketMessage::Ping(memory()))?,
+            "text refused" => {
+                let is_last = false;
+                let data = PartData::Text("first".into());
+                socket.send(WebSocketMessage::Part(MessagePart { data, is_last }))?;
+                let data = PartData::Binary(memory());
+                let refused = socket.send(WebSocketMessage::Part(MessagePart { data, is_last }));
+                assert_eq!(refused, Err(SendError::UnfinishedMessage));
+            }
+            _ => {}
+        }
+        Ok(())
+    });
+    let mut bench = ServerBench::new(&WebSocketOptions::default(), script);
+    bench.send_text("short");
+    assert_eq!(bench.received(), ["ping memory", "text dropped"]);
+    bench.send_text("refused");
+    assert_eq!(bench.received(), ["~text first"]);
+    assert!(bench.channel().is_open());
+    let reports = bench.faults.take().join("; ");
+    assert!(!reports.contains("panicked"), "{reports}");
 }
 
 #[test]
