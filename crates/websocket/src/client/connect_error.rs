@@ -13,7 +13,7 @@ pub enum ConnectError {
     /// The URL does not name a WebSocket.
     #[error("the URL {url:?} cannot be opened: {reason}")]
     InvalidUrl {
-        /// The URL, without its query, which may hold secrets.
+        /// The URL, without user name, password and query, which may be secrets.
         url: String,
         /// The violated rule.
         reason: &'static str,

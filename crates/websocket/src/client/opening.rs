@@ -90,10 +90,7 @@ fn put(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), Con
 
 /// Returns the URL of the request that opens a WebSocket.
 fn http_url(url: &str) -> Result<String, ConnectError> {
-    let refused = |reason| {
-        let shown = url.split(['?', '#']).next().unwrap_or_default().to_owned();
-        ConnectError::InvalidUrl { url: shown, reason }
-    };
+    let refused = |reason| ConnectError::InvalidUrl { url: without_secrets(url), reason };
     if url.contains('#') {
         return Err(refused("a WebSocket has no fragment"));
     }
@@ -103,6 +100,16 @@ fn http_url(url: &str) -> Result<String, ConnectError> {
         "wss" => Ok(format!("https://{rest}")),
         _ => Err(refused("the scheme is neither ws nor wss")),
     }
+}
+
+/// Returns a URL without its user name, password, query and fragment.
+fn without_secrets(url: &str) -> String {
+    let shown = url.split(['?', '#']).next().unwrap_or_default();
+    let (scheme, rest) = shown.split_once("://").unwrap_or(("", shown));
+    let authority_len = rest.find('/').unwrap_or(rest.len());
+    let host_start = rest[..authority_len].rfind('@').map_or(0, |at| at + 1);
+    let mark = if scheme.is_empty() { "" } else { "://" };
+    format!("{scheme}{mark}{}", &rest[host_start..])
 }
 
 #[cfg(test)]
@@ -118,6 +125,10 @@ mod tests {
             error("http://a/b?token=secret"),
             "the URL \"http://a/b\" cannot be opened: the scheme is neither ws nor wss"
         );
+        for url in ["http://user:secret@a/b", "HTTP://user:p@secret@a/b?c", "user:secret@a/b"] {
+            let shown = error(url);
+            assert!(!shown.contains("secret") && shown.contains("a/b\" cannot"), "{shown}");
+        }
         assert!(error("ws://a/b#c").ends_with("a WebSocket has no fragment"));
         assert!(error("a/b").ends_with("the scheme is missing"));
     }
