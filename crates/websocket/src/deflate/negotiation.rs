@@ -169,7 +169,8 @@ impl DeflateNegotiationError {
     }
 }
 
-fn shorten(text: &str) -> String {
+/// Returns the beginning of a peer's text, for an error.
+pub(crate) fn shorten(text: &str) -> String {
     text.chars().take(MAX_SHOWN).collect()
 }
 

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue};
 
 use super::field_list::{has_element, parse_extensions, parse_tokens};
 use super::key::AcceptProof;
-use crate::deflate::negotiation::DeflateNegotiationError;
+use crate::deflate::negotiation::{DeflateNegotiationError, shorten};
 use crate::deflate::options::DeflateOptions;
 use crate::deflate::parameters::{DeflateParameters, EXTENSION_NAME};
 
@@ -24,7 +24,7 @@ pub enum ResponseViolation {
     /// The server has chosen a subprotocol that was not offered, or several.
     #[error("the server has chosen the subprotocol {chosen:?}, which was not offered")]
     Subprotocol {
-        /// The value of the response.
+        /// The value of the response; of a long one the beginning.
         chosen: String,
     },
     /// The list of extensions is malformed.
@@ -33,7 +33,7 @@ pub enum ResponseViolation {
     /// The server has chosen an extension that was not offered, or one twice.
     #[error("the server has chosen the extension {name:?}, which was not offered")]
     Extension {
-        /// The name of the extension.
+        /// The name of the extension; of a long one the beginning.
         name: String,
     },
     /// The parameters of permessage-deflate do not answer the offer.
@@ -88,7 +88,7 @@ impl OpeningOffer<'_> {
             }
             _ => {
                 let value = headers.get(SEC_WEBSOCKET_PROTOCOL).map(HeaderValue::as_bytes);
-                let chosen = String::from_utf8_lossy(value.unwrap_or_default()).into_owned();
+                let chosen = shorten(&String::from_utf8_lossy(value.unwrap_or_default()));
                 Err(ResponseViolation::Subprotocol { chosen })
             }
         }
@@ -107,7 +107,7 @@ impl OpeningOffer<'_> {
                     deflate = Some(options.check_response(&extension.parameters())?);
                 }
                 _ => {
-                    let name = extension.name.to_owned();
+                    let name = shorten(extension.name);
                     return Err(ResponseViolation::Extension { name });
                 }
             }

@@ -94,6 +94,18 @@ fn w01_an_answer_that_does_not_fit_the_request_is_an_error_and_closes_the_connec
 }
 
 #[test]
+fn r04_an_error_shows_the_beginning_of_a_long_value() {
+    let long = "x".repeat(10_000);
+    for field in ["Sec-WebSocket-Protocol", "Sec-WebSocket-Extensions"] {
+        let (error, _) = refused(&WebSocketOptions::default(), |request| {
+            switched(request, &format!("{field}: {long}\r\n"))
+        });
+        let shown = error.to_string();
+        assert!(shown.contains("xxx") && shown.len() < 200, "{field}: {} bytes", shown.len());
+    }
+}
+
+#[test]
 fn w01_an_answer_in_another_case_and_with_more_values_is_accepted() {
     let mut bench = ClientBench::new(&WebSocketOptions::default());
     let request = bench.request().subprotocol("v2");
@@ -225,6 +237,25 @@ fn w01_frames_right_behind_the_answer_are_not_lost() {
         assert_eq!(script.calls(), ["open", "text early", "text late"]);
         drop(channel.close());
         assert_eq!(bench.received(&peer), ["close 1000"]);
+    }
+}
+
+#[test]
+fn w05_the_end_right_behind_the_answer_is_a_loss() {
+    for frames in [&b""[..], b"\x81\x01x"] {
+        let mut bench = ClientBench::new(&WebSocketOptions::default());
+        let script = Script::silent();
+        let (connector, handler) = (bench.connector.clone(), script.clone());
+        let opening =
+            bench.start(async move { connector.request(URL).connect_with(handler).await });
+        let (peer, request) = bench.accept();
+        peer.send([switched(&request, "").as_bytes(), frames].concat());
+        peer.finish();
+        bench.run();
+        drop(opening.take().unwrap());
+        assert_eq!(script.calls().last().unwrap(), "closed: lost");
+        assert!(peer.is_closed());
+        bench.assert_nothing_left();
     }
 }
 
