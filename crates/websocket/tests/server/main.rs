@@ -1,5 +1,6 @@
 //! A server's connection whose client is the test: handlers, close, keep-alive, back-pressure (W02, W05, R04).
 
+mod any_order;
 mod async_functions;
 mod back_pressure;
 mod closing;
