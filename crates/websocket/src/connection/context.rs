@@ -101,8 +101,8 @@ impl<'a> WebSocketContext<'a> {
         self.ctx.channel()
     }
 
-    /// Schedules a call of [`on_timer`](crate::WebSocketHandler::on_timer) with `tag` after `delay`. The timer is
-    /// cancelled when the connection ends.
+    /// Schedules a call of [`on_timer`](crate::WebSocketHandler::on_timer) with `tag` after `delay`. No timer
+    /// fires after [`on_close`](crate::WebSocketHandler::on_close).
     ///
     /// # Panics
     /// The tag is one of the two highest, which the connection uses itself.
@@ -112,7 +112,7 @@ impl<'a> WebSocketContext<'a> {
     }
 
     /// Returns the context of the handler's slot, for everything that is not about WebSocket. Bytes that are written
-    /// with it go to the peer as they are.
+    /// with it go to the peer as they are, and before the messages of this round of reads that were not passed on yet.
     #[must_use]
     pub fn ctx(&self) -> &'a Ctx<'a> {
         self.ctx

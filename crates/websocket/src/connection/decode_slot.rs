@@ -391,7 +391,8 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
         self.guarded(ctx, |slot| match tag {
             KEEP_ALIVE_TIMER => slot.check_keep_alive(ctx),
             CLOSE_TIMER => slot.check_close(ctx),
-            tag => slot.call(ctx, |handler, socket| handler.on_timer(socket, tag)),
+            tag if slot.is_open => slot.call(ctx, |handler, socket| handler.on_timer(socket, tag)),
+            _ => {}
         });
         Ok(())
     }

@@ -78,6 +78,21 @@ fn w02_what_is_sent_outside_of_a_round_is_flushed_at_once() {
 }
 
 #[test]
+fn w02_no_timer_fires_after_on_close() {
+    let script = Script::new(|socket, line| {
+        if line == "open" {
+            socket.schedule(Duration::from_secs(1), 7);
+        }
+        Ok(())
+    });
+    let mut bench = ServerBench::new(&WebSocketOptions::default(), script);
+    bench.send_close(1000);
+    bench.advance(Duration::from_secs(2));
+    assert!(!bench.peer.is_closed(), "the connection waits for the end of the peer's data");
+    assert_eq!(bench.calls(), ["open", "closed: received 1000"]);
+}
+
+#[test]
 fn w02_other_threads_send_by_the_channel() {
     let mut bench = echo();
     let channel = bench.channel();
