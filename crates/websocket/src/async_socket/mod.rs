@@ -138,7 +138,8 @@ impl WebSocket {
     }
 
     /// Splits the connection, for a future that reads and one that writes. Dropping the writer begins the closing
-    /// handshake.
+    /// handshake. Dropping the reader alone ends the reads: pings of the peer are not answered any more, and its Close is not
+    /// noticed. A future that only writes keeps the reader in another one that calls `next`.
     #[must_use]
     pub fn split(self) -> (WebSocketReader, WebSocketWriter) {
         (self.reader, self.writer)
