@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use waterwheel_async::{AsyncChannel, AsyncError, serve_channel};
-use waterwheel_channel::{Completion, Ctx, Handler, HandlerResult, Msg};
+use waterwheel_channel::{Completion, Ctx, Events, Handler, HandlerResult, Msg};
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
 use waterwheel_testkit::loop_suite::Reports;
@@ -221,4 +221,59 @@ fn a01_removing_the_handler_ends_the_handles() {
     });
     assert_eq!(ended.take(), Some((true, true)));
     assert!(channel.channel().is_open(), "the channel has other handlers");
+}
+
+/// Holds a close back until the peer has said `bye`; says why it closes.
+#[derive(Default)]
+struct ClosesAfterBye(Option<Completion>);
+
+impl Handler for ClosesAfterBye {
+    fn interest(&self) -> Events {
+        Events::READ | Events::CLOSE
+    }
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
+        if msg.get::<String>().is_some_and(|line| line == "bye")
+            && let Some(done) = self.0.take()
+        {
+            ctx.close_with(done);
+        } else {
+            ctx.fire_read(msg);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, ctx: &Ctx<'_>, done: &mut Completion) -> HandlerResult {
+        let cause = ctx.close_cause().map_or("bye".to_owned(), |cause| cause.to_string());
+        ctx.write_and_flush(cause);
+        self.0 = Some(done.take());
+        Ok(())
+    }
+}
+
+#[test]
+fn a01_a_close_that_a_handler_holds_back_gets_the_answer_of_the_peer() {
+    for (outcome, said) in [(Ok(()), "bye"), (Err(Error::new("no room")), "no room")] {
+        let mut channel = Embedded::builder()
+            .options(half_closure())
+            .build(|edit| {
+                edit.add_last("closer", ClosesAfterBye::default())?;
+                serve_channel(edit, move |mut connection: AsyncChannel<String>| async move {
+                    connection.next().await;
+                    outcome
+                })
+            })
+            .unwrap();
+        channel.write_inbound("go".to_owned());
+        channel.run();
+        assert_eq!(channel.read_outbound::<String>().as_deref(), Some(said));
+        assert!(channel.channel().is_open(), "the close is held back");
+        assert!(channel.channel().close_cause().is_none(), "nobody is told before it has closed");
+        for line in ["for nobody", "for nobody either", "bye"] {
+            channel.write_inbound(line.to_owned());
+            channel.run();
+        }
+        assert!(!channel.channel().is_open());
+        assert!(channel.read_inbound::<String>().is_none(), "unread messages are dropped");
+    }
 }

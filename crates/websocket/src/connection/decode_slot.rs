@@ -381,6 +381,10 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
     }
 
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        // Nothing of the peer is missing behind its Close: many end TLS without a close_notify then.
+        if !self.state.is_receiving() {
+            return Ok(());
+        }
         self.guarded(ctx, |slot| {
             slot.handler.on_error(&WebSocketContext::new(ctx, &slot.state), error);
         });

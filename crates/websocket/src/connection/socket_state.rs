@@ -364,7 +364,7 @@ impl SocketState {
             return false;
         }
         self.closes.borrow_mut().push(done.take());
-        let code = match ctx.channel().close_cause() {
+        let code = match ctx.close_cause() {
             None => CloseCode::NORMAL,
             Some(_) => CloseCode::INTERNAL_ERROR,
         };

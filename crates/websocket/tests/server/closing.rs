@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use waterwheel_channel::{DrainOptions, Drained};
+use waterwheel_executor::Error;
 use waterwheel_websocket::{CloseCode, CloseReason, WebSocketMessage, WebSocketOptions};
 
 use crate::support::frames::{close_payload, frame};
@@ -246,6 +247,24 @@ fn w05_a_reset_is_a_loss_and_no_line_in_the_log() {
     assert_eq!(bench.calls().last().unwrap(), "closed: lost");
     bench.assert_gone();
     assert!(bench.faults.take().is_empty());
+}
+
+#[test]
+fn w05_an_error_behind_the_close_of_the_peer_is_no_line_in_the_log() {
+    for is_behind in [false, true] {
+        let mut bench = silent();
+        if is_behind {
+            bench.send_close(1000);
+        }
+        let fired = bench.channel().with_pipeline(|pipeline| {
+            pipeline.fire_error(Error::new("TLS ended without close_notify"));
+        });
+        bench.run();
+        fired.join().unwrap();
+        assert_eq!(bench.faults.take().len(), usize::from(!is_behind));
+        bench.finish();
+        bench.assert_gone();
+    }
 }
 
 #[test]

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use waterwheel_channel::Msg;
+use waterwheel_http::{Request, Response};
 use waterwheel_websocket::{
-    BroadcastMessage, MessagePart, PartData, SendError, WebSocketMessage, WebSocketOptions,
+    BroadcastMessage, HandshakeError, MessagePart, PartData, SendError, WebSocketMessage,
+    WebSocketOptions, WebSocketUpgrade,
 };
 
 use crate::support::frames::frame;
+use crate::support::loop_bench::SECOND;
 use crate::support::script::Script;
 use crate::support::server_bench::{REQUEST, ServerBench};
 
@@ -197,16 +200,29 @@ fn w02_control_frames_are_messages_if_asked_for() {
     assert_eq!(bench.received(), ["pong a"], "pings are answered all the same");
 }
 
+/// Opens a connection that sends back how it is called.
+async fn teller(request: Request) -> Result<Response, HandshakeError> {
+    let upgrade = WebSocketUpgrade::of(&request, &WebSocketOptions::default())?;
+    Ok(upgrade.handle(Script::new(|socket, line| Ok(socket.send_text(line)?))))
+}
+
+#[test]
+fn w01_a_request_that_does_not_end_is_given_up_after_the_time_for_a_head() {
+    let mut bench = ServerBench::connect(Script::silent(), |bootstrap| bootstrap, teller);
+    for piece in REQUEST.as_bytes()[..REQUEST.len() - 1].chunks(20) {
+        bench.send_raw(piece);
+        bench.advance(SECOND);
+    }
+    bench.advance(10 * SECOND);
+    let answer = bench.received_raw();
+    assert!(answer.starts_with(b"HTTP/1.1 408 "), "{}", answer.escape_ascii());
+    bench.advance(60 * SECOND);
+    bench.assert_gone();
+}
+
 #[test]
 fn w02_frames_right_behind_the_request_are_read_after_on_open() {
-    let service = async move |request: waterwheel_http::Request| {
-        let options = WebSocketOptions::default();
-        let upgrade = waterwheel_websocket::WebSocketUpgrade::of(&request, &options)?;
-        Ok::<_, waterwheel_websocket::HandshakeError>(
-            upgrade.handle(Script::new(|socket, line| Ok(socket.send_text(line)?))),
-        )
-    };
-    let mut bench = ServerBench::connect(Script::silent(), |bootstrap| bootstrap, service);
+    let mut bench = ServerBench::connect(Script::silent(), |bootstrap| bootstrap, teller);
     let mut bytes = REQUEST.as_bytes().to_vec();
     bytes.extend(frame(0x81, b"early", true));
     bytes.extend(&frame(0x81, b"late", true)[..5]);

@@ -206,6 +206,7 @@ impl<In: 'static> BridgeState<In> {
             ctx.flush();
             ctx.close();
         });
+        self.read_to_end();
     }
 
     /// Calls `f` with the context of the handler, unless that was removed or the channel is gone: then there is nothing

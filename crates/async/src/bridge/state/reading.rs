@@ -5,7 +5,7 @@ use std::task::{Context, Poll};
 use waterwheel_channel::{Ctx, Hold, LocalJoin, LocalLoop, ReadPause};
 use waterwheel_executor::Error;
 
-use super::BridgeState;
+use super::{BridgeState, OpenHalves};
 use crate::bridge::round_queue::RoundQueue;
 
 /// The time in which nobody waits for a message.
@@ -49,9 +49,12 @@ impl<In: 'static> BridgeState<In> {
         if self.is_input_over.get() {
             return;
         }
-        if !self.reader.is_waiting() {
+        let OpenHalves { reader, writer } = self.open_halves.get();
+        // Without handles the channel closes, and a handler that holds the close back may need what the peer answers.
+        let is_closing = !reader && !writer;
+        if !self.reader.is_waiting() && !is_closing {
             if self.busy.borrow().is_none() {
-                let is_at_work = self.open_halves.get().reader;
+                let is_at_work = reader;
                 let (pause, hold) = (ctx.pause_reads(), is_at_work.then(|| ctx.hold()));
                 self.set_busy(Some(Busy { _pause: Some(pause), hold }));
             }
@@ -133,6 +136,13 @@ impl<In: 'static> BridgeState<In> {
                     ctx.read();
                 }
             });
+        }
+    }
+
+    /// Reads what still comes while a handler holds the close back; the messages are dropped.
+    pub(super) fn read_to_end(&self) {
+        if !self.is_removed.get() && !self.is_input_over.get() {
+            self.resume_reads();
         }
     }
 

@@ -130,6 +130,11 @@ impl ChannelCore {
         }
     }
 
+    /// Returns the cause of the close, also of one that was only requested.
+    pub(crate) fn given_close_cause(&self) -> Option<Error> {
+        self.shared.close_cause()
+    }
+
     /// Closes the channel after its flushed messages, as far as they can be written without the peer reading.
     pub(crate) fn close_after_writes(self: &Rc<Self>, cause: Option<Error>, done: Completion) {
         self.write_out();

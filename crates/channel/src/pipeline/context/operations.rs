@@ -92,6 +92,13 @@ impl Ctx<'_> {
         self.close();
     }
 
+    /// Returns the cause of the close, or of one that was requested and is held back by a handler, which may tell the
+    /// peer. `None` if there is none.
+    #[must_use]
+    pub fn close_cause(&self) -> Option<Error> {
+        self.core().given_close_cause()
+    }
+
     /// Closes the channel at once with this cause, as a failure of the transport does: no handler is asked, and
     /// flushed messages that the transport has not taken fail. For a peer that is not to be waited for.
     pub fn abort(&self, cause: Error) {
