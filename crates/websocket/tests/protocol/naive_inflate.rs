@@ -167,7 +167,9 @@ impl NaiveInflate<'_> {
         let of_lengths = HuffmanCode::new(&of_lengths, false)?;
         if of_lengths.0.is_empty() {
             // zlib takes each bit for a length of 0, and finds behind them that the end of the block has no code.
-            self.bits.take(literals + distances)?;
+            for _ in 0..literals + distances {
+                self.bits.take(1)?;
+            }
             return Err(Stop::Corrupt);
         }
         let mut lengths = Vec::new();
