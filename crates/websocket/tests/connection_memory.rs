@@ -32,8 +32,8 @@ const REQUEST: &[u8] =
 /// encoder (180) with their options, and the timer of the keep-alive.
 const MAX_HANDLER_BYTES: usize = 1536;
 
-/// The same with an async function: the bridge, the scope, the queue of a round, and the future, whose size is that of the
-/// user's (550 bytes) several times over.
+/// The bytes with an async function: besides, the bridge, the scope, the queue of a round, and the future, whose size is
+/// that of the user's (550 bytes) several times over.
 const MAX_FUNCTION_BYTES: usize = 7 * 1024;
 
 /// A text of one character, with a mask of zeros.

@@ -1,8 +1,9 @@
 //! The stock handlers and guards over real sockets: flow control, accept guards, traffic shaping, timeouts; protocol detection
-//! with other programs.
+//! and PROXY headers with other programs.
 
 mod flow;
 mod guards;
+mod proxy_protocol;
 mod shaping;
 mod sniff;
 mod timeouts;

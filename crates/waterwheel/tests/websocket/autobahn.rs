@@ -25,7 +25,7 @@ use crate::support::{beside_the_build, one_loop};
 /// All cases of the suite.
 const ALL: CaseSelection = CaseSelection { patterns: r#"["*"]"#, count: 517 };
 
-/// Those that take seconds in all: without large messages (9) and most texts (6), and with one flood of compressed messages of
+/// The cases that take seconds in all: without large messages (9) and most texts (6), and with one flood of compressed messages of
 /// each kind (12, 13).
 const QUICK: CaseSelection = CaseSelection {
     patterns: r#"["1.*", "2.*", "3.*", "4.*", "5.*", "6.1.*", "6.2.*", "6.3.*", "7.*", "10.*", "12.1.1", "13.7.1"]"#,

@@ -1,4 +1,4 @@
-//! What every test of this folder needs.
+//! Paths and loops for every test of this folder.
 
 use std::path::{Path, PathBuf};
 

@@ -15,13 +15,8 @@ use waterwheel::channel::{
 use waterwheel::codec::{ProxyEncoder, ProxyHeader, ProxyServer, ProxyTlv};
 use waterwheel::net::{Auto, Tcp};
 
-#[path = "support/haproxy.rs"]
-mod haproxy;
-#[path = "support/program.rs"]
-mod program;
-
-use haproxy::HaProxy;
-use program::{WAIT_LIMIT, connect};
+use crate::haproxy::HaProxy;
+use crate::program::{WAIT_LIMIT, connect};
 
 /// Answers an HTTP request with the peer's address and the other fields of the PROXY header.
 struct PeerInfo {
