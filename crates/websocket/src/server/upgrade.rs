@@ -175,7 +175,8 @@ impl WebSocketUpgrade {
         self.respond(|edit, agreement| {
             install_pipeline(edit, agreement.clone())?;
             serve_channel(edit, move |channel| {
-                let connection = connection(WebSocket::of(channel, agreement));
+                // Boxed: each future around it would hold it twice, as its argument and while it runs.
+                let connection = Box::pin(connection(WebSocket::of(channel, agreement)));
                 async move { without_ends(connection.await.into_result()) }
             })
         })
