@@ -146,6 +146,7 @@ macro_rules! forwarded {
     };
 }
 
+// `write_slice` is not among them: its default calls `write`, so that a wrapper sees every write of a stream there.
 forwarded! {
     &self: fn name() -> &'static str;
     &self: fn clock() -> Clock;

@@ -358,7 +358,7 @@ impl ChannelCore {
     }
 
     #[inline(always)]
-    fn run_work(self: &Rc<Self>) {
+    pub(super) fn run_work(self: &Rc<Self>) {
         let work = self.work.take();
         if work.0 & !(DeferredWork::LISTED.0 | DeferredWork::FLUSH.0) != 0 {
             return self.run_all_work(work);

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -227,7 +228,6 @@ impl LoopChannels {
         }
     }
 
-    #[inline(never)]
     fn push_listed(&self, core: Rc<ChannelCore>) {
         self.with_work.borrow_mut().push_back(core);
     }
@@ -280,10 +280,25 @@ impl LoopChannels {
             if with_work == 0 {
                 return shrink_if_empty(&mut self.with_work.borrow_mut());
             }
-            for _ in 0..with_work {
-                let Some(core) = self.with_work.borrow_mut().pop_front() else { return };
-                self.pending_count.set(self.pending_count.get() - 1);
-                core.run_deferred_work();
+            self.run_listed(with_work);
+        }
+    }
+
+    /// Runs the work of the next `count` listed channels. One panic guard covers all of them; after a panic, a new guard
+    /// covers the rest.
+    fn run_listed(&self, mut count: usize) {
+        let mut current = None;
+        while count > 0 {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                while count > 0 {
+                    count -= 1;
+                    let Some(core) = self.with_work.borrow_mut().pop_front() else { return };
+                    self.pending_count.set(self.pending_count.get() - 1);
+                    current.insert(core).run_work();
+                }
+            }));
+            if let (Err(payload), Some(core)) = (outcome, &current) {
+                core.handle_work_panic(payload);
             }
         }
     }

@@ -7,6 +7,7 @@ use super::leave_on_close::GroupMemberships;
 use super::member_table::MemberTable;
 use super::outcome::ChannelGroupFuture;
 use super::selected::Selected;
+use super::shared_send::send_to_loops;
 use crate::channel::handle::Channel;
 use crate::channel::handle::shared_state::ChannelId;
 use crate::pipeline::{Message, Msg};
@@ -23,7 +24,8 @@ use crate::pipeline::{Message, Msg};
 /// channels, and the calling loop none. Servers may be members too: they are closed with the others, and
 /// nothing is written to them.
 ///
-/// All receivers of bytes share them; any other message is cloned for each. Messages to a slow reader wait in
+/// All receivers of bytes share them, and so they do the bytes that a handler makes of a message by
+/// [`encode_shared`](crate::Handler::encode_shared); any other message is cloned for each. Messages to a slow reader wait in
 /// memory: [`matchers::writable`](crate::matchers::writable) leaves out channels above their
 /// high water mark.
 ///
@@ -88,9 +90,10 @@ impl ChannelGroup {
         if members.contains(channel) || !memberships.join(&self.inner) {
             return false;
         }
-        members.insert(channel.clone());
+        let superfluous = members.insert(channel.clone());
         let is_closed = members.is_closed;
         drop(members);
+        drop(superfluous);
         if is_closed {
             drop(channel.close());
         }
@@ -100,10 +103,13 @@ impl ChannelGroup {
     /// Removes a channel without closing it. Returns false if it is not a member.
     pub fn remove(&self, channel: &Channel) -> bool {
         let mut members = self.inner.members();
-        let was_in = members.remove(channel.loop_id(), channel.id()).is_some();
+        let superfluous = members.remove(channel.loop_id(), channel.id());
+        let was_in = superfluous.member.is_some();
         if was_in && let Some(memberships) = GroupMemberships::find(channel) {
             memberships.leave(Arc::as_ptr(&self.inner));
         }
+        drop(members);
+        drop(superfluous);
         was_in
     }
 
@@ -141,6 +147,10 @@ impl ChannelGroup {
 
     pub(super) fn by_loop(&self) -> Vec<Vec<Channel>> {
         self.inner.members().by_loop()
+    }
+
+    pub(super) fn receivers_by_loop(&self) -> Vec<Arc<[Channel]>> {
+        self.inner.members().receivers_by_loop()
     }
 
     pub(super) fn shared_name(&self) -> Arc<str> {
@@ -182,7 +192,7 @@ impl ChannelGroup {
 
     /// Writes a message to each member and flushes, without a future: see [`Selected::send`].
     pub fn send(&self, msg: impl Message + Clone) {
-        self.all().send(msg);
+        send_to_loops(self.receivers_by_loop(), msg);
     }
 
     /// Flushes all members: sends all messages that were written before.

@@ -58,8 +58,8 @@ impl GroupMemberships {
     fn leave_all(&self, of: ExecutorId, id: ChannelId) {
         let groups = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         for group in groups.into_iter().flatten().filter_map(|group| group.upgrade()) {
-            let member = group.members().remove(of, id);
-            drop(member);
+            let superfluous = group.members().remove(of, id);
+            drop(superfluous);
         }
     }
 }

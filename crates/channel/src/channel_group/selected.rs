@@ -1,12 +1,14 @@
 //! Operations on selected channels of a group.
 
 use std::fmt;
+use std::sync::Arc;
 
 use waterwheel_executor::Error;
 
 use super::group::ChannelGroup;
 use super::group_command::{GroupCommand, GroupCommandItem, GroupOperation, ReservedMessage};
 use super::outcome::{ChannelGroupFuture, OutcomeCollector};
+use super::shared_send::send_to_loops;
 use crate::channel::error::ChannelError;
 use crate::channel::handle::Channel;
 use crate::pipeline::{Message, Msg};
@@ -65,21 +67,14 @@ impl<'a, F: Fn(&Channel) -> bool> Selected<'a, F> {
         self.run_operation(GroupOperation::WriteAndFlush, channels, msgs)
     }
 
-    /// Writes a message to each channel and flushes, without a future: apart from the message, nothing is allocated per
-    /// channel. As with [`Channel::send`], a failure because a channel is closed is silent, and any other
-    /// refusal is reported.
+    /// Writes a message to each channel and flushes, without a future: nothing is allocated per channel, but for a clone of
+    /// a message that a channel cannot write by reference ([`Handler::encode_shared`](crate::Handler::encode_shared)). As
+    /// with [`Channel::send`], a failure because a channel is closed is silent, and any other refusal is reported.
     pub fn send(&self, msg: impl Message + Clone) {
-        let (by_loop, msgs) = self.messages(|_| msg.clone());
-        let mut msgs = msgs.into_iter();
-        let commands = by_loop.into_iter().map(|channels| {
-            let loaded = channels.into_iter().zip(&mut msgs).filter_map(|(channel, msg)| {
-                let message = reserve_message(&channel, msg)
-                    .map_err(|error| channel.report_refused_write(&error));
-                Some(GroupCommandItem { channel, message: Some(message.ok()?), reporter: None })
-            });
-            GroupCommand::new(GroupOperation::WriteAndFlush, loaded.collect())
-        });
-        dispatch_all(commands.collect());
+        let selected = |channels: &Arc<[Channel]>| {
+            channels.iter().filter(|channel| (self.matches)(channel)).cloned().collect()
+        };
+        send_to_loops(self.group.receivers_by_loop().iter().map(selected).collect(), msg);
     }
 
     /// Flushes the channels: sends all messages that were written before.

@@ -127,6 +127,7 @@ use std::io::{Error, ErrorKind, Result};
 use std::net::Shutdown;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use waterwheel_executor::{Clock, Nanos, Unpark};
 
 pub use self::driver_panicked::DriverPanicked;
@@ -203,6 +204,19 @@ pub trait Driver: Send {
     /// # Errors
     /// The kernel's error; the stream is broken then.
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit>;
+
+    /// Writes as many of these bytes as the kernel accepts at once, without keeping them. The caller queues the rest, and
+    /// all of them after `Full` or `Pending`. There is at least one byte.
+    ///
+    /// The default implementation writes a copy.
+    ///
+    /// # Errors
+    /// As for [`write`](Self::write).
+    fn write_slice(&mut self, token: Token, bytes: &[u8]) -> Result<Submit> {
+        let mut queue = OutQueue::new();
+        queue.push(Bytes::copy_from_slice(bytes));
+        self.write(token, &queue)
+    }
 
     /// Sends as much of a file as the kernel accepts at once, up to a limit that leaves time for others. The caller
     /// records the progress. The region is not empty.

@@ -2,12 +2,13 @@
 
 use std::any::Any;
 
+use bytes::Bytes;
 use waterwheel_executor::Error;
 
 use super::completion::Completion;
 use super::context::Ctx;
 use super::event_set::Events;
-use super::message::Msg;
+use super::message::{Message, Msg};
 use super::typed::signature::Signature;
 use crate::address::{Address, ConnectTarget};
 
@@ -206,6 +207,15 @@ pub trait Handler: Any {
     fn write(&mut self, ctx: &Ctx<'_>, msg: Msg, done: &mut Completion) -> HandlerResult {
         ctx.write_with(msg, done.take());
         Ok(())
+    }
+
+    /// Returns the bytes that this handler would write for a message that several channels share
+    /// ([`ChannelGroup::send`](crate::ChannelGroup::send)). `None`, as by default, if it has none that can be shared: then a
+    /// clone of the message is written. Called in place of [`write`](Self::write), if this is the only handler that is
+    /// interested in writes, and none is interested in flushes. The bytes are written in place of the message, and flushed:
+    /// a handler that holds others which go before them returns `None`.
+    fn encode_shared(&mut self, ctx: &Ctx<'_>, msg: &dyn Message) -> Option<Bytes> {
+        None
     }
 
     /// Called when a flush is requested: everything written before must be sent. The default passes the

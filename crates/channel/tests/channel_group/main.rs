@@ -5,3 +5,4 @@ mod support;
 
 mod load;
 mod operations;
+mod shared_messages;

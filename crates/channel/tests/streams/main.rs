@@ -11,4 +11,5 @@ mod loop_shutdown;
 mod panics;
 mod random_faults;
 mod reads;
+mod sends_at_once;
 mod writes;

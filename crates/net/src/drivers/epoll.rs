@@ -230,7 +230,10 @@ fn timespec(timeout: Option<Duration>) -> Option<Timespec> {
 /// days): the driver then waits again. -1 means no timeout.
 fn millis(timeout: Option<Duration>) -> i32 {
     let Some(timeout) = timeout else { return -1 };
-    i32::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX)
+    // In parts, which fit into words: a division of their sum would be one of 128 bits.
+    let millis = timeout.as_secs().saturating_mul(1000);
+    let rest = u64::from(timeout.subsec_nanos().div_ceil(1_000_000));
+    i32::try_from(millis.saturating_add(rest)).unwrap_or(i32::MAX)
 }
 
 /// Adds an explanation to an error of `epoll_ctl`: the text of the errno alone misleads.

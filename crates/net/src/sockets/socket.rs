@@ -238,7 +238,13 @@ impl Socket {
     #[inline]
     pub(crate) fn send(&self, queue: &OutQueue) -> rustix::io::Result<usize> {
         let Some(one) = queue.only_chunk() else { return self.send_many(queue) };
-        retry_on_intr(|| rustix::net::send(self, one, SendFlags::NOSIGNAL))
+        self.send_slice(one)
+    }
+
+    /// Writes bytes in one system call, as [`send`](Self::send) does.
+    #[inline]
+    pub(crate) fn send_slice(&self, bytes: &[u8]) -> rustix::io::Result<usize> {
+        retry_on_intr(|| rustix::net::send(self, bytes, SendFlags::NOSIGNAL))
     }
 
     #[inline(never)]

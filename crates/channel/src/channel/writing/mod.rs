@@ -1,5 +1,6 @@
 //! Writing: the outbound buffer and the calls of the transport (C07).
 
+mod direct_sends;
 mod drop_queue;
 pub(crate) mod joined_writes;
 pub(crate) mod outbound;

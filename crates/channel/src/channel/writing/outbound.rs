@@ -278,6 +278,7 @@ impl Outbound {
     }
 
     /// True if the buffer is empty, and everything removed from it was counted and dropped.
+    #[inline]
     pub(crate) fn is_unused(&self) -> bool {
         self.pending.is_none()
             && self.removed == 0

@@ -167,6 +167,16 @@ impl LocalLoop {
         self.with_driver(|driver| driver.write(token, queue))
     }
 
+    /// Writes as many of these bytes as the kernel accepts at once. The caller queues the rest.
+    ///
+    /// # Errors
+    /// The driver's error, or `NotFound` if the token is not attached.
+    #[inline]
+    pub(crate) fn write_slice(&self, token: Token, bytes: &[u8]) -> io::Result<Submit> {
+        // No check for a live token, as in `write_unguarded`.
+        self.with_token(token, |driver| driver.write_slice(token, bytes))
+    }
+
     /// Sends as much of a file as the kernel accepts at once. The caller records the progress.
     ///
     /// # Errors

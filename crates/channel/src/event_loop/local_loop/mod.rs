@@ -55,6 +55,8 @@ struct LocalLoopParts {
     is_closing: Cell<bool>,
     /// True during a call to the driver's `wait`.
     is_waiting: Cell<bool>,
+    /// When the wait of this turn has ended.
+    turn_start: Cell<Nanos>,
     /// The panic that ended the loop.
     death_cause: RefCell<Option<Error>>,
     /// True if a rebuild of the selector was requested.
@@ -93,6 +95,7 @@ impl LocalLoop {
             lease: RefCell::default(),
             is_closing: Cell::new(false),
             is_waiting: Cell::new(false),
+            turn_start: Cell::new(Nanos(0)),
             death_cause: RefCell::default(),
             rebuild_requested: Cell::new(false),
             wait_limit: Cell::new(Nanos::MAX),
@@ -150,6 +153,13 @@ impl LocalLoop {
     #[must_use]
     pub fn now(&self) -> Nanos {
         self.parts.sender.clock().now()
+    }
+
+    /// Returns when the wait of this turn has ended, without reading the clock.
+    #[inline]
+    #[must_use]
+    pub fn turn_start(&self) -> Nanos {
+        self.parts.turn_start.get()
     }
 
     /// Runs a future on this loop. Neither the future nor its output need be `Send`. If the returned handle is

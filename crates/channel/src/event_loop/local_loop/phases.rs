@@ -55,6 +55,12 @@ impl LocalLoop {
         waited
     }
 
+    /// Begins a turn, whose wait has ended at this time.
+    #[inline]
+    pub(crate) fn begin_turn(&self, waited: Nanos) {
+        self.parts.turn_start.set(waited);
+    }
+
     /// Recovers from a panic in a turn. If the driver panicked in its wait, while working on a known registration,
     /// that registration is detached and the loop continues.
     ///

@@ -368,6 +368,7 @@ impl LoopWork<LoopCommand> for LoopRunner {
     fn turn(&mut self, core: &mut LoopCore<LoopCommand>) -> TurnOutcome {
         let selected = self.select(core);
         let waited = core.now();
+        self.local.begin_turn(waited);
         let events = self.process_ready();
         let (io_done, cause) = match (&selected, events) {
             (_, 0) => (waited, self.cause_without_events(core, &selected, waited)),

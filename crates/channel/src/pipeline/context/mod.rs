@@ -299,6 +299,13 @@ impl<'a> Ctx<'a> {
         self.core.here.now()
     }
 
+    /// Returns when the wait of the loop's present turn has ended: the time of an event, without a read of the clock.
+    #[inline]
+    #[must_use]
+    pub fn turn_start(&self) -> Nanos {
+        self.core.here.turn_start()
+    }
+
     /// Returns when data of this channel was last handed to its transport; `None` if no data was. The
     /// time is recorded from the first call of this method on, at the price of reading the clock per
     /// write.

@@ -285,6 +285,46 @@ impl Ctx<'_> {
         Ok(())
     }
 
+    /// Sends bytes at once, from a buffer that the handler keeps: writes and flushes them without a copy, and without
+    /// waiting for the end of the call (rule 9 of `docs/PIPELINE.md`). Bytes that the transport does not take now are
+    /// copied, and follow.
+    ///
+    /// Returns false, and sends nothing, if the bytes have to take the usual way: other bytes are before them, a handler
+    /// nearer to the transport is interested in writes or flushes, the transport is no stream of the loop's driver, is
+    /// full or over, or the channel would become unwritable. Then [`write`](Self::write) and [`flush`](Self::flush) them.
+    ///
+    /// Each call is a system call: for a handler that collects what it writes in a round of reads, at the end of that
+    /// round.
+    ///
+    /// ```
+    /// use waterwheel_channel::{Ctx, Handler, HandlerResult, Msg};
+    /// # use bytes::Bytes;
+    ///
+    /// /// Answers each round of reads with the number of its messages.
+    /// #[derive(Default)]
+    /// struct Count(u8);
+    ///
+    /// impl Handler for Count {
+    ///     fn on_read(&mut self, _: &Ctx<'_>, _: Msg) -> HandlerResult {
+    ///         self.0 += 1;
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn on_read_complete(&mut self, ctx: &Ctx<'_>) -> HandlerResult {
+    ///         let answer = [std::mem::take(&mut self.0)];
+    ///         if !ctx.try_send(&answer) {
+    ///             ctx.write_and_flush(Bytes::copy_from_slice(&answer));
+    ///         }
+    ///         Ok(())
+    ///     }
+    /// }
+    /// ```
+    #[must_use = "bytes that were not sent have to be written"]
+    #[inline]
+    pub fn try_send(&self, bytes: &[u8]) -> bool {
+        self.core().try_send(self.at(), bytes)
+    }
+
     /// Writes a message, and calls `f` on the loop when it was sent, or failed.
     #[track_caller]
     pub fn write_then(&self, msg: impl Into<Msg>, f: impl FnOnce(Result<(), Error>) + 'static) {

@@ -19,15 +19,18 @@ pub(crate) mod backlog_delivery;
 pub(crate) mod event;
 pub(crate) mod watched_handler;
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+
+use bytes::Bytes;
 
 use self::event::{Event, Flush, Read, ReadComplete, Write};
 use super::completion::Completion;
 use super::context::Ctx;
 use super::event_set::Events;
 use super::handler::Handler;
-use super::message::Msg;
+use super::message::{Message, Msg};
 use super::slots::slot::{ColdSlotState, HandlerInfo, SlotState};
 use super::slots::slot_list::{HEAD, SlotList, TAIL};
 use crate::channel::core::{ChannelCore, DeferredWork};
@@ -163,11 +166,50 @@ impl ChannelCore {
         }
     }
 
+    /// Writes a message that other channels get too, and flushes, in one call. Returns false, and does nothing, if the
+    /// channel has to get a message of its own: see [`Handler::encode_shared`].
+    #[inline]
+    pub(crate) fn send_shared(self: &Rc<Self>, msg: &dyn Message) -> bool {
+        if self.must_defer() {
+            return false;
+        }
+        let mut slots = self.pipeline.slots.borrow_mut();
+        let Some(at) = slots.only_writer() else { return false };
+        if at == HEAD {
+            drop(slots);
+            let bytes = (msg as &dyn Any).downcast_ref::<Bytes>().cloned();
+            return bytes.map(|bytes| self.enter(|core| core.send_bytes(bytes))).is_some();
+        }
+        let Some(handler) = slots.at_mut(at).begin_call() else { return false };
+        drop(slots);
+        let mut is_sent = false;
+        self.enter(|core| {
+            let mut encoded = None;
+            core.call(at, handler, |handler, ctx| encoded = handler.encode_shared(ctx, msg));
+            if let Some(bytes) = encoded {
+                is_sent = true;
+                core.send_bytes(bytes);
+            }
+        });
+        is_sent
+    }
+
     /// True if a write of the slot `from` reaches the transport at once, without passing another handler.
     #[inline]
     pub(crate) fn is_last_for_writes(&self, from: u32) -> bool {
         let slots = self.pipeline.slots.borrow();
         !slots.at(from).must_queue_outbound() && slots.next_outward(from, Write::BIT) == HEAD
+    }
+
+    /// True if a write and a flush of the slot `from` reach the transport at once, without passing another handler.
+    #[inline(always)]
+    pub(crate) fn is_last_for_sends(&self, from: u32) -> bool {
+        let slots = self.pipeline.slots.borrow();
+        let slot = slots.at(from);
+        let passes_none = slot.prev == HEAD
+            || (slots.next_outward(from, Write::BIT) == HEAD
+                && slots.next_outward(from, Flush::BIT) == HEAD);
+        passes_none && !slot.must_queue_outbound()
     }
 
     /// Sends a flush from the slot `from`.

@@ -131,6 +131,28 @@ impl SlotList {
         self.first_read_complete = self.next_inward(HEAD, Events::READ_COMPLETE);
     }
 
+    /// Returns the only slot that stops for `WRITE`, if none stops for `FLUSH`: the head if there is none. `None` if a write
+    /// and a flush pass several slots.
+    #[inline]
+    pub(crate) fn only_writer(&self) -> Option<u32> {
+        let (mut writer, mut at) = (HEAD, self.at(TAIL).prev);
+        while at != HEAD {
+            let slot = self.at(at);
+            let (stops_for, here) = (slot.stops_for, at);
+            at = slot.prev;
+            if stops_for.contains(Events::WRITE) {
+                if writer != HEAD {
+                    return None;
+                }
+                writer = here;
+            }
+            if stops_for.contains(Events::FLUSH) {
+                return None;
+            }
+        }
+        Some(writer)
+    }
+
     /// Returns the next slot outward that stops for this event; the head stops for every event.
     #[inline]
     pub(crate) fn next_outward(&self, from: u32, event: Events) -> u32 {
@@ -281,6 +303,34 @@ impl DoubleEndedIterator for SlotIter<'_> {
 mod tests {
     use super::*;
     use crate::pipeline::slots::name::Name;
+
+    /// Inserts a live slot that stops for these events behind all others.
+    fn add(slots: &mut SlotList, stops_for: Events) -> u32 {
+        let last = slots.at(TAIL).prev;
+        let at = slots.insert(last, Box::new(Idle), HandlerInfo::new(Name::from("idle"), &Idle));
+        slots.at_mut(at).state = SlotState::Live;
+        slots.set_stops_for(at, stops_for);
+        at
+    }
+
+    #[test]
+    fn c14_the_only_writer_is_found_unless_another_slot_sees_writes_or_flushes() {
+        let mut slots = SlotList::new();
+        assert_eq!(slots.only_writer(), Some(HEAD));
+        add(&mut slots, Events::READ | Events::CLOSE);
+        assert_eq!(slots.only_writer(), Some(HEAD));
+        let writer = add(&mut slots, Events::WRITE);
+        add(&mut slots, Events::READ);
+        assert_eq!(slots.only_writer(), Some(writer));
+        let other = add(&mut slots, Events::FLUSH);
+        assert_eq!(slots.only_writer(), None);
+        slots.set_stops_for(other, Events::WRITE);
+        assert_eq!(slots.only_writer(), None);
+        slots.unlink(other);
+        assert_eq!(slots.only_writer(), Some(writer));
+        slots.stop_direction(slots.at(TAIL).prev, Events::OUTBOUND);
+        assert_eq!(slots.only_writer(), None, "an event is queued there");
+    }
 
     struct Idle;
 

@@ -212,16 +212,11 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
     }
 
     fn write(&mut self, token: Token, queue: &OutQueue) -> Result<Submit> {
-        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
-        let io = &mut registration.io;
-        let RegisteredIo::Stream(endpoint) = io else {
-            return Err(wrong_kind(token, io.kind(), "a stream or listener"));
-        };
-        let written = endpoint.write(queue);
-        if !matches!(written, Ok(Submit::Done(_))) {
-            note_change(registration, token, &mut self.changes);
-        }
-        written
+        self.write_with(token, |endpoint| endpoint.write(queue))
+    }
+
+    fn write_slice(&mut self, token: Token, bytes: &[u8]) -> Result<Submit> {
+        self.write_with(token, |endpoint| endpoint.write_slice(bytes))
     }
 
     fn send_file(&mut self, token: Token, file: &FileRegion) -> Result<Submit> {
@@ -368,6 +363,25 @@ impl<S: Selector> Driver for ReadinessDriver<S> {
 }
 
 impl<S: Selector> ReadinessDriver<S> {
+    /// Writes to a stream by `write`.
+    #[inline(always)]
+    fn write_with(
+        &mut self,
+        token: Token,
+        write: impl FnOnce(&mut StreamEndpoint) -> Result<Submit>,
+    ) -> Result<Submit> {
+        let registration = self.registrations.get_mut(token).ok_or_else(|| unknown(token))?;
+        let io = &mut registration.io;
+        let RegisteredIo::Stream(endpoint) = io else {
+            return Err(wrong_kind(token, io.kind(), "a stream or listener"));
+        };
+        let written = write(endpoint);
+        if !matches!(written, Ok(Submit::Done(_))) {
+            note_change(registration, token, &mut self.changes);
+        }
+        written
+    }
+
     /// Returns an error if the driver holds one socket at a time and has one.
     fn check_socket_count(&self) -> Result<()> {
         if !self.is_single_socket {

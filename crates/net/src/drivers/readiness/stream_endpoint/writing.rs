@@ -10,15 +10,33 @@ use super::reading::ReadRound;
 use super::{SocketPhase, StreamEndpoint};
 use crate::drivers::selector::ReadyFlags;
 use crate::sockets::ancillary;
+use crate::sockets::socket::Socket;
 
 impl StreamEndpoint {
     /// Writes the front of a queue in one system call.
     #[inline]
     pub(in crate::drivers::readiness) fn write(&mut self, queue: &OutQueue) -> io::Result<Submit> {
+        self.write_with(|socket| socket.send(queue))
+    }
+
+    /// Writes bytes in one system call.
+    #[inline]
+    pub(in crate::drivers::readiness) fn write_slice(
+        &mut self,
+        bytes: &[u8],
+    ) -> io::Result<Submit> {
+        self.write_with(|socket| socket.send_slice(bytes))
+    }
+
+    #[inline(always)]
+    fn write_with(
+        &mut self,
+        send: impl FnOnce(&Socket) -> rustix::io::Result<usize>,
+    ) -> io::Result<Submit> {
         if self.write_pending || self.phase < SocketPhase::Connected {
             return Err(self.write_refusal());
         }
-        match self.socket.send(queue) {
+        match send(&self.socket) {
             Ok(n) => Ok(Submit::Done(n)),
             Err(Errno::AGAIN) => Ok(self.on_full()),
             Err(error) => {
