@@ -37,6 +37,7 @@
 //! | `micro requests <n> <depth>` | requests to it over a socket, so many at a time, the loop on its own thread |
 //! | `micro websocket <port>` | a server of WebSocket: messages are echoed on `/echo`, and sent to all on `/broadcast` |
 //! | `micro messages <n>` | messages of 64 bytes to it over a socket, the loop on its own thread |
+//! | `micro deliveries <n> <members>` | messages of 64 bytes that it broadcasts to so many connections |
 //! | `micro rearm <timers> <times>` | one of many pending timers replaced, as idle timeouts do |
 
 #![forbid(unsafe_code)]
@@ -112,6 +113,9 @@ fn main() -> MicroResult {
             _ => Err("usage: micro plaintext <port>".into()),
         },
         "messages" => websocket::messages(number(&arguments, 1, 100_000)?),
+        "deliveries" => {
+            websocket::deliveries(number(&arguments, 1, 1000)?, number(&arguments, 2, 100)?)
+        }
         "websocket" => match &arguments[1..] {
             [port] => websocket::server(port.parse()?),
             _ => Err("usage: micro websocket <port>".into()),

@@ -49,5 +49,5 @@ pub use crate::protocol::encoder::MessageEncoder;
 pub use crate::protocol::error::{ProtocolError, SendError};
 pub use crate::protocol::frame_head::WebSocketRole;
 pub use crate::protocol::limits::WebSocketLimits;
-pub use crate::protocol::message::{MessagePart, PartData, WebSocketMessage};
+pub use crate::protocol::message::{MessagePart, PartData, ShortMessage, WebSocketMessage};
 pub use crate::server::upgrade::WebSocketUpgrade;

@@ -4,7 +4,7 @@ use waterwheel_websocket::{
     BroadcastMessage, CloseCode, CloseOutcome, CloseReason, ConnectError, DeflateNegotiationError,
     DeflateOptions, DeflateOptionsBuilder, DeflateParameters, HandshakeError, InvalidDeflateOption,
     InvalidWebSocketOption, MessageDecoder, MessageEncoder, MessagePart, PartData, ProtocolError,
-    ResponseViolation, SendError, WebSocket, WebSocketConnector, WebSocketContext,
+    ResponseViolation, SendError, ShortMessage, WebSocket, WebSocketConnector, WebSocketContext,
     WebSocketHandler, WebSocketLimits, WebSocketMessage, WebSocketOptions, WebSocketOptionsBuilder,
     WebSocketReader, WebSocketRequest, WebSocketRole, WebSocketUpgrade, WebSocketWriter,
 };
@@ -25,6 +25,7 @@ fn public_types_cross_threads_as_listed() {
         is!(BroadcastMessage: true true true),
         is!(MessagePart: true true true),
         is!(PartData: true true true),
+        is!(ShortMessage<'static>: true true true),
         // On the loop of their connection.
         is!(WebSocket: false false true),
         is!(WebSocketReader: false false true),

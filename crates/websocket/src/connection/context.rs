@@ -12,7 +12,7 @@ use crate::deflate::parameters::DeflateParameters;
 use crate::protocol::broadcast::BroadcastMessage;
 use crate::protocol::close::CloseReason;
 use crate::protocol::error::SendError;
-use crate::protocol::message::WebSocketMessage;
+use crate::protocol::message::{ShortMessage, WebSocketMessage};
 use crate::protocol::message_buffer::MessageKind;
 
 /// A connection, during a call of its [`WebSocketHandler`](crate::WebSocketHandler).
@@ -35,6 +35,19 @@ impl<'a> WebSocketContext<'a> {
     #[inline]
     pub fn send(&self, message: impl Into<WebSocketMessage>) -> Result<(), SendError> {
         self.state.send(self.ctx, message.into())
+    }
+
+    /// Sends a short message, without taking it: for the answers of
+    /// [`on_short_message`](crate::WebSocketHandler::on_short_message).
+    ///
+    /// # Errors
+    /// As [`send`](Self::send).
+    #[inline]
+    pub fn send_short(&self, message: ShortMessage<'_>) -> Result<(), SendError> {
+        match message {
+            ShortMessage::Text(text) => self.send_text(text),
+            ShortMessage::Binary(bytes) => self.send_binary(bytes),
+        }
     }
 
     /// Sends a text, without taking it.

@@ -1,5 +1,6 @@
 //! The handler that reads: bytes become messages.
 
+use std::any::Any;
 use std::fmt;
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -22,6 +23,7 @@ use crate::protocol::decoder::MessageDecoder;
 use crate::protocol::error::{ProtocolError, SendError};
 use crate::protocol::frame_head::WebSocketRole;
 use crate::protocol::message::WebSocketMessage;
+use crate::protocol::short_frame::ShortMemory;
 
 /// Reads the messages of a connection for a [`WebSocketHandler`].
 pub(super) struct DecodeSlot<H> {
@@ -66,17 +68,26 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
     /// Reads the messages in `bytes`, as far as the channel has room for what they cause.
     #[inline]
     fn read(&mut self, ctx: &Ctx<'_>, mut bytes: Bytes) {
+        let mut memory = ShortMemory::new();
         while self.state.is_receiving() {
-            match self.decoder.decode(&mut bytes) {
-                Ok(Some(message)) => {
-                    if let Err(error) = self.on_message(ctx, message) {
-                        self.on_handler_error(ctx, error);
-                    }
+            let handled = match self.decoder.decode_short(&mut bytes, &mut memory) {
+                Some(message) => {
+                    let socket = WebSocketContext::new(ctx, &self.state);
+                    self.handler.on_short_message(&socket, message)
                 }
-                Ok(None) => return,
-                Err(error) => return self.on_violation(ctx, error),
+                None => match self.decoder.decode(&mut bytes) {
+                    Ok(Some(message)) => self.on_message(ctx, message),
+                    Ok(None) => return,
+                    Err(error) => return self.on_violation(ctx, error),
+                },
+            };
+            if let Err(error) = handled {
+                self.on_handler_error(ctx, error);
             }
-            if !bytes.is_empty() && self.must_stop(ctx) {
+            if bytes.is_empty() {
+                return;
+            }
+            if self.must_stop(ctx) {
                 return self.keep(ctx, bytes);
             }
         }
@@ -259,12 +270,16 @@ impl<H: WebSocketHandler> DecodeSlot<H> {
     /// closed by the panic.
     #[inline]
     fn guarded(&mut self, ctx: &Ctx<'_>, f: impl FnOnce(&mut Self)) {
-        let state = self.state.clone();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| f(self))) {
-            state.fail(ctx, CloseCode::INTERNAL_ERROR.into());
-            ctx.flush_now();
-            resume_unwind(panic);
+            self.end_with_panic(ctx, panic);
         }
+    }
+
+    #[cold]
+    fn end_with_panic(&self, ctx: &Ctx<'_>, panic: Box<dyn Any + Send>) -> ! {
+        self.state.fail(ctx, CloseCode::INTERNAL_ERROR.into());
+        ctx.flush_now();
+        resume_unwind(panic)
     }
 }
 
@@ -332,7 +347,7 @@ impl<H: WebSocketHandler> Handler for DecodeSlot<H> {
     fn on_read(&mut self, ctx: &Ctx<'_>, msg: Msg) -> HandlerResult {
         match msg.into_bytes() {
             Ok(bytes) => {
-                self.keep_alive.note_heard(ctx.now());
+                self.keep_alive.note_heard(ctx.turn_start());
                 if self.pause.is_some() {
                     // More of the round in which the channel has become unwritable.
                     let bytes = self.unread.append(bytes);

@@ -1,5 +1,6 @@
 //! The handler that writes: messages become bytes.
 
+use std::any::Any;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -82,6 +83,11 @@ impl Handler for EncodeSlot {
                 Ok(())
             }
         }
+    }
+
+    #[inline]
+    fn encode_shared(&mut self, _: &Ctx<'_>, msg: &dyn Message) -> Option<Bytes> {
+        self.state.shared_frame((msg as &dyn Any).downcast_ref()?)
     }
 
     fn on_removed(&mut self, ctx: &Ctx<'_>) {

@@ -6,7 +6,7 @@ use waterwheel_executor::Error;
 use super::context::WebSocketContext;
 use crate::protocol::close::CloseReason;
 use crate::protocol::error::ProtocolError;
-use crate::protocol::message::WebSocketMessage;
+use crate::protocol::message::{ShortMessage, WebSocketMessage};
 
 /// A handler of the messages of one connection, called on its loop: the face with the least cost.
 ///
@@ -55,6 +55,46 @@ pub trait WebSocketHandler: 'static {
         socket: &WebSocketContext<'_>,
         message: WebSocketMessage,
     ) -> HandlerResult;
+
+    /// Called with a text or a binary message of at most 128 bytes that came in one frame, instead of
+    /// [`on_message`](Self::on_message), which gets a copy unless this is overridden. For a handler that does not keep the
+    /// message: nothing is allocated for it.
+    ///
+    /// ```
+    /// use waterwheel_channel::HandlerResult;
+    /// use waterwheel_websocket::{ShortMessage, WebSocketContext, WebSocketHandler, WebSocketMessage};
+    ///
+    /// struct Echo;
+    ///
+    /// impl WebSocketHandler for Echo {
+    ///     fn on_message(
+    ///         &mut self,
+    ///         socket: &WebSocketContext<'_>,
+    ///         message: WebSocketMessage,
+    ///     ) -> HandlerResult {
+    ///         Ok(socket.send(message)?)
+    ///     }
+    ///
+    ///     fn on_short_message(
+    ///         &mut self,
+    ///         socket: &WebSocketContext<'_>,
+    ///         message: ShortMessage<'_>,
+    ///     ) -> HandlerResult {
+    ///         Ok(socket.send_short(message)?)
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    /// The connection is to be closed.
+    #[inline]
+    fn on_short_message(
+        &mut self,
+        socket: &WebSocketContext<'_>,
+        message: ShortMessage<'_>,
+    ) -> HandlerResult {
+        self.on_message(socket, message.into())
+    }
 
     /// Called at the end of a round of reads, after the last of its messages.
     ///

@@ -68,9 +68,30 @@ impl SendBuffer {
         pass_on_behind(ctx, long);
     }
 
+    /// Sends the frames at once. Returns false, and does nothing, if there are none or they have to take the usual way.
+    #[inline]
+    pub(super) fn try_send(&self, ctx: &Ctx<'_>) -> bool {
+        // Borrowed meanwhile: no handler is called.
+        let mut frames = self.0.borrow_mut();
+        let is_sent = ctx.try_send(&frames);
+        if is_sent {
+            frames.clear();
+            keep_spare(mem::take(&mut *frames));
+        }
+        is_sent
+    }
+
     /// Drops the frames.
     pub(super) fn clear(&self) {
         drop(self.0.take());
+    }
+}
+
+/// Keeps a block for the next frames of a connection of this thread, unless it has grown.
+#[inline]
+fn keep_spare(block: BytesMut) {
+    if block.capacity() <= BLOCK_SIZE {
+        SPARE.with(|spare| drop(spare.replace(Some(block))));
     }
 }
 

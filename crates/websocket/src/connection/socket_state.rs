@@ -15,6 +15,7 @@ use crate::protocol::close::{CloseCode, CloseReason};
 use crate::protocol::close_handshake::{CloseAction, CloseHandshake};
 use crate::protocol::encoder::{MAX_COPIED, MessageEncoder};
 use crate::protocol::error::SendError;
+use crate::protocol::frame_head::SHORT_HEAD;
 use crate::protocol::message::WebSocketMessage;
 use crate::protocol::message_buffer::MessageKind;
 
@@ -120,8 +121,39 @@ impl SocketState {
         Ok(())
     }
 
+    /// Sends a text or a binary message by reference.
     #[inline]
     pub(super) fn send_data(
+        &self,
+        ctx: &Ctx<'_>,
+        kind: MessageKind,
+        data: &[u8],
+    ) -> Result<(), SendError> {
+        match ctx.is_in_read_round() && self.collect_short(ctx, kind, data) {
+            true => Ok(()),
+            false => self.send_any_data(ctx, kind, data),
+        }
+    }
+
+    /// Collects a short message for the end of the round: the usual case, [`encode`](Self::encode) in one step. Returns
+    /// false, and does nothing, in any other case.
+    #[inline(always)]
+    fn collect_short(&self, ctx: &Ctx<'_>, kind: MessageKind, data: &[u8]) -> bool {
+        let is_collected = self.unsent.append(|frames| {
+            let max_len = data.len().saturating_add(MAX_OVERHEAD);
+            frames.capacity() - frames.len() >= max_len
+                && max_len <= ctx.bytes_before_refusal().saturating_sub(frames.len())
+                && self.encoder.borrow().encode_short(kind, data, frames)
+        });
+        if is_collected {
+            self.count_written(data.len() + SHORT_HEAD);
+            self.has_unflushed.set(true);
+        }
+        is_collected
+    }
+
+    #[inline(never)]
+    fn send_any_data(
         &self,
         ctx: &Ctx<'_>,
         kind: MessageKind,
@@ -147,6 +179,18 @@ impl SocketState {
         }
         self.flush_later(ctx);
         Ok(())
+    }
+
+    /// Returns the frame that all connections share; `None` if a frame of this connection is not, or other frames are
+    /// before it.
+    #[inline]
+    pub(super) fn shared_frame(&self, message: &BroadcastMessage) -> Option<Bytes> {
+        if self.unsent.len() > 0 {
+            return None;
+        }
+        let frame = self.encoder.borrow_mut().shared_frame(message).ok()??;
+        self.count_written(frame.len());
+        Some(frame)
     }
 
     /// Writes the frame that all connections share. Returns false, and does nothing, if this one masks or compresses it.
@@ -279,7 +323,7 @@ impl SocketState {
     /// Flushes what was sent in this round of reads.
     #[inline]
     pub(super) fn flush_round(&self, ctx: &Ctx<'_>) {
-        if self.has_unflushed.replace(false) {
+        if self.has_unflushed.replace(false) && !self.unsent.try_send(ctx) {
             self.unsent.pass_on(ctx);
             ctx.flush();
         }

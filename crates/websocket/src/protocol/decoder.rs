@@ -7,8 +7,9 @@ use super::error::ProtocolError;
 use super::frame_head::{FrameHead, MAX_CONTROL, MAX_HEAD, Opcode, WebSocketRole};
 use super::limits::WebSocketLimits;
 use super::mask::{advance_mask, apply_mask};
-use super::message::WebSocketMessage;
+use super::message::{ShortMessage, WebSocketMessage};
 use super::message_buffer::{MessageBuffer, MessageKind};
+use super::short_frame::{ShortFrame, ShortMemory};
 use crate::deflate::inflater::{CorruptData, Inflater};
 use crate::deflate::parameters::DeflateParameters;
 
@@ -129,8 +130,10 @@ impl MessageDecoder {
             return Ok(None);
         }
         if self.takes_short
-            && let Some((kind, payload)) = self.decode_short(input)
+            && let Some(frame) = ShortFrame::find(input, self.role, self.max_short)
         {
+            let (kind, payload, len) = (frame.kind, frame.to_vec(), frame.len);
+            input.advance(len);
             return match kind {
                 MessageKind::Binary => Ok(Some(WebSocketMessage::Binary(Bytes::from(payload)))),
                 MessageKind::Text => match String::from_utf8(payload) {
@@ -147,43 +150,26 @@ impl MessageDecoder {
         message
     }
 
-    /// Reads a short message that is complete in one frame: the usual case. Consumes nothing of anything else, and of a
-    /// frame with an error.
-    #[inline]
-    fn decode_short(&mut self, input: &mut Bytes) -> Option<(MessageKind, Vec<u8>)> {
-        let (kind, rest) = match &input[..] {
-            [0x81, rest @ ..] => (MessageKind::Text, rest),
-            [0x82, rest @ ..] => (MessageKind::Binary, rest),
-            _ => return None,
-        };
-        let (is_masked, mask_bit) = match self.role {
-            WebSocketRole::Server => (true, 0x80),
-            WebSocketRole::Client => (false, 0),
-        };
-        let (&second, rest) = rest.split_first()?;
-        let (len, rest) = match second ^ mask_bit {
-            len @ 0..=125 => (usize::from(len), rest),
-            126 => {
-                let (len, rest) = rest.split_first_chunk()?;
-                match u16::from_be_bytes(*len) {
-                    0..=125 => return None,
-                    len => (usize::from(len), rest),
-                }
-            }
-            _ => return None,
-        };
-        if len > self.max_short {
+    /// Reads a short message that is complete in one frame, the usual case, into `memory`. `None`, with nothing consumed,
+    /// if the next message is another one or has an error: [`decode`](Self::decode) reads it.
+    #[inline(always)]
+    pub(crate) fn decode_short<'a>(
+        &self,
+        input: &mut Bytes,
+        memory: &'a mut ShortMemory,
+    ) -> Option<ShortMessage<'a>> {
+        if !self.takes_short {
             return None;
         }
-        let (mask, rest) = if is_masked { rest.split_first_chunk()? } else { (&[0; 4], rest) };
-        let data = rest.get(..len)?;
-        let consumed = input.len() - rest.len() + len;
-        let mut payload = data.to_vec();
-        if is_masked {
-            apply_mask(&mut payload, *mask);
-        }
-        input.advance(consumed);
-        Some((kind, payload))
+        let frame = ShortFrame::find(input, self.role, self.max_short)?;
+        let (kind, len) = (frame.kind, frame.len);
+        let payload = frame.unmask_in(memory)?;
+        let message = match kind {
+            MessageKind::Binary => ShortMessage::Binary(payload),
+            MessageKind::Text => ShortMessage::Text(str::from_utf8(payload).ok()?),
+        };
+        input.advance(len);
+        Some(message)
     }
 
     fn decode_pieces(

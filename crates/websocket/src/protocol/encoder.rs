@@ -167,6 +167,22 @@ impl MessageEncoder {
         Ok(())
     }
 
+    /// Appends a message of at most 125 bytes of a server that does not compress, the usual case. Returns false, and does
+    /// nothing, for any other message or state.
+    #[inline(always)]
+    pub(crate) fn encode_short(&self, kind: MessageKind, data: &[u8], dst: &mut BytesMut) -> bool {
+        let is_plain = self.role == WebSocketRole::Server
+            && !self.is_closed
+            && self.part.is_none()
+            && self.deflate.is_none();
+        if is_plain && data.len() <= MAX_CONTROL {
+            dst.extend_from_slice(&FrameHead::short(opcode_of(kind), data.len() as u8));
+            dst.extend_from_slice(data);
+            return true;
+        }
+        false
+    }
+
     /// Appends the frame of a message, or only its head. Returns true if the data was copied.
     #[inline]
     fn encode_whole(

@@ -59,6 +59,9 @@ pub(crate) struct FrameHead {
 /// The most bytes of a head.
 pub(super) const MAX_HEAD: usize = 14;
 
+/// The bytes of the shortest head: without a mask, with the length in one byte.
+pub(crate) const SHORT_HEAD: usize = 2;
+
 /// The most bytes of the payload of a control frame.
 pub(crate) const MAX_CONTROL: usize = 125;
 
@@ -116,6 +119,12 @@ impl FrameHead {
             _ => [0; 4],
         };
         Ok(Self { opcode, is_final, is_compressed: reserved != 0, len, mask })
+    }
+
+    /// Returns the head of a final frame without a mask, with at most 125 bytes of payload.
+    #[inline]
+    pub(super) fn short(opcode: Opcode, len: u8) -> [u8; SHORT_HEAD] {
+        [FINAL | opcode as u8, len]
     }
 
     /// Appends the head, with the mask if there is one.

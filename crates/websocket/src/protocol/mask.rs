@@ -7,18 +7,34 @@ use rustix::rand::{GetRandomFlags, getrandom};
 /// Applies a mask to bytes in place. `mask` is that of the first byte.
 #[inline]
 pub(super) fn apply_mask(bytes: &mut [u8], mask: [u8; 4]) {
-    let word = u32::from_ne_bytes(mask);
-    let wide = u64::from(word) << 32 | u64::from(word);
-    let mut words = bytes.chunks_exact_mut(8);
-    for chunk in &mut words {
-        let masked = u64::from_ne_bytes([
-            chunk[0], chunk[1], chunk[2], chunk[3], chunk[4], chunk[5], chunk[6], chunk[7],
-        ]) ^ wide;
-        chunk.copy_from_slice(&masked.to_ne_bytes());
+    let wide = widen(mask);
+    let (words, rest) = bytes.as_chunks_mut();
+    for word in words {
+        *word = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
     }
-    for (byte, mask) in words.into_remainder().iter_mut().zip(mask.into_iter().cycle()) {
+    for (byte, mask) in rest.iter_mut().zip(mask.into_iter().cycle()) {
         *byte ^= mask;
     }
+}
+
+/// Copies bytes, and applies a mask to the copy. `mask` is that of the first byte.
+#[inline]
+pub(super) fn copy_masked(bytes: &[u8], copy: &mut [u8], mask: [u8; 4]) {
+    let wide = widen(mask);
+    let ((words, rest), (copied_words, copied_rest)) = (bytes.as_chunks(), copy.as_chunks_mut());
+    for (word, copied) in words.iter().zip(copied_words) {
+        *copied = (u64::from_ne_bytes(*word) ^ wide).to_ne_bytes();
+    }
+    for ((byte, copied), mask) in rest.iter().zip(copied_rest).zip(mask.into_iter().cycle()) {
+        *copied = byte ^ mask;
+    }
+}
+
+/// Returns a mask for eight bytes.
+#[inline]
+fn widen(mask: [u8; 4]) -> u64 {
+    let word = u32::from_ne_bytes(mask);
+    u64::from(word) << 32 | u64::from(word)
 }
 
 /// Returns the mask of the byte that follows `len` masked bytes.
@@ -73,8 +89,10 @@ mod tests {
         let memory: Vec<u8> = (0..=255).collect();
         for start in 0..32 {
             for len in 0..150 {
-                let mut masked = memory.clone();
+                let (mut masked, mut copy) = (memory.clone(), memory.clone());
                 apply_mask(&mut masked[start..start + len], mask);
+                copy_masked(&memory[start..start + len], &mut copy[start..start + len], mask);
+                assert_eq!(copy, masked, "{len} bytes from {start}");
                 let by_bytes = memory.iter().enumerate().map(|(at, byte)| match at {
                     at if at < start || at >= start + len => *byte,
                     at => byte ^ mask[(at - start) % 4],

@@ -46,6 +46,25 @@ pub enum PartData {
     Binary(Bytes),
 }
 
+/// A short text or binary message, by reference: it is valid during the call that gets it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShortMessage<'a> {
+    /// A text.
+    Text(&'a str),
+    /// A binary message.
+    Binary(&'a [u8]),
+}
+
+impl From<ShortMessage<'_>> for WebSocketMessage {
+    /// Copies the message.
+    fn from(message: ShortMessage<'_>) -> Self {
+        match message {
+            ShortMessage::Text(text) => Self::Text(text.into()),
+            ShortMessage::Binary(bytes) => Self::Binary(Bytes::copy_from_slice(bytes)),
+        }
+    }
+}
+
 impl WebSocketMessage {
     /// Returns a text.
     pub fn text(text: impl Into<ByteString>) -> Self {

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `message.rs`, `close.rs`, `close_handshake.rs`, `error.rs`, `limits.rs` | values |
 //! | `frame_head.rs`, `mask.rs`, `utf8.rs` | parts of a frame: its head, its mask, the check of a text |
-//! | `message_buffer.rs`, `decoder.rs` | reading |
+//! | `short_frame.rs`, `message_buffer.rs`, `decoder.rs` | reading |
 //! | `encoder.rs`, `broadcast.rs` | writing, to one peer and to many |
 
 pub(crate) mod broadcast;
@@ -23,4 +23,5 @@ pub(crate) mod limits;
 pub(crate) mod mask;
 pub(crate) mod message;
 pub(crate) mod message_buffer;
+pub(crate) mod short_frame;
 mod utf8;

@@ -8,6 +8,7 @@ mod failures;
 mod handlers;
 mod keep_alive;
 mod removal;
+mod short_messages;
 #[path = "../support/mod.rs"]
 #[allow(dead_code, reason = "not every test needs all of it")]
 mod support;

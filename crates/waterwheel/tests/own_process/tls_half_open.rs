@@ -19,9 +19,9 @@ use waterwheel::tls::{ClientTls, ServerTls, TlsError, TlsHandler, TlsOptions};
 use counting_allocator::process_bytes;
 use program::WAIT_LIMIT;
 
-#[path = "../../../support/counting_allocator.rs"]
+#[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;
-#[path = "support/program.rs"]
+#[path = "../support/program.rs"]
 mod program;
 
 const NAME: &str = "wheel.example";

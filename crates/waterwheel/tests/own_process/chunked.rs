@@ -18,9 +18,9 @@ use waterwheel::net::{Auto, Tcp};
 use waterwheel_testkit::driver_wrapper::{DriverWrapper, WrappedDriver};
 use waterwheel_testkit::temp_file::TempFile;
 
-#[path = "../../../support/counting_allocator.rs"]
+#[path = "../../../../support/counting_allocator.rs"]
 mod counting_allocator;
-#[path = "support/program.rs"]
+#[path = "../support/program.rs"]
 mod program;
 
 use counting_allocator::process_bytes;
