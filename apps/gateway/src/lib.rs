@@ -43,6 +43,7 @@ pub mod outbox;
 pub mod outbox_writer;
 pub mod page;
 pub mod protocol;
+pub mod protocols;
 pub mod registry;
 pub mod session;
 pub mod stats;
