@@ -261,7 +261,7 @@ impl Drop for OperationGuard<'_> {
 }
 
 /// Returns the error of a gateway that drains.
-pub(super) fn closing() -> GatewayError {
+pub(crate) fn closing() -> GatewayError {
     GatewayError::new(ErrorCode::Closing, "this gateway is shutting down; connect again")
 }
 

@@ -140,7 +140,7 @@ impl SessionState {
     /// Returns the identity of the client.
     fn requester(&self) -> Result<Requester, GatewayError> {
         self.requester.borrow().clone().ok_or_else(|| {
-            let message = "this gateway requires a token: send `connect` first";
+            let message = "this gateway requires a token: send `connect`, or AUTH in lines, first";
             GatewayError::new(ErrorCode::TokenRequired, message)
         })
     }
