@@ -178,12 +178,16 @@ impl Handler for LineClient {
             ctx.schedule(SILENCE_LIMIT, SILENCE_CHECK);
             ctx.schedule(LINGER_LIMIT, CLOSE_DEADLINE);
         } else if let Some(idle) = event.get::<IdleEvent>() {
-            match (idle.first, &self.client) {
-                (true, Some(client)) => {
+            match (&self.client, idle.first) {
+                (Some(client), true) => {
                     client.send_notice(Bytes::from_static(PING.as_bytes()), PING.len());
                 }
-                (false, _) => self.on_input(ctx, LineInput::End("idle for too long")),
-                (true, None) => {}
+                // Not behind commands that wait: those of a client that does not read wait for ever.
+                (Some(client), false) => {
+                    let error = GatewayError::new(ErrorCode::Closing, "idle for too long");
+                    client.close(error, true);
+                }
+                (None, _) => {}
             }
         }
         ctx.fire_user_event(event);

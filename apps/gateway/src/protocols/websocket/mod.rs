@@ -51,7 +51,10 @@ impl WebSocketRoute {
         let upgrade = match self.check(request) {
             Ok(Ok(upgrade)) => upgrade,
             Ok(Err(handshake)) => return handshake.into_response(),
-            Err(error) => return error_response(&error),
+            Err(error) => {
+                self.core.counters().on_this_loop().count_refusal(error.code);
+                return error_response(&error);
+            }
         };
         let facts = RequestFacts::of(request);
         let credential = facts.credential().map(|credential| credential.map(str::to_owned));

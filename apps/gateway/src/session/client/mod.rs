@@ -156,7 +156,8 @@ impl Session {
 
     /// Goes on with the commands that wait: the client has taken what it was sent.
     pub fn resume(&self) {
-        if !self.0.is_running.get() && !self.0.waiting.borrow().is_empty() {
+        let may_begin = !self.0.is_running.get() && self.0.connection.is_ready();
+        if may_begin && !self.0.waiting.borrow().is_empty() {
             self.0.start_runner();
         }
     }
