@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use waterwheel::channel::{Ctx, LocalCtx, Msg, ReadPause};
 
-use super::client_queue::{ClientQueue, MissedPushes, PushOutcome, WaitingMessage};
+use super::client_queue::{ClientQueue, MissedPushes, QueueOutcome, WaitingMessage};
 use super::options::ProtocolOptions;
 use super::turn_end::{TurnEnd, call_at_turn_end};
 use crate::client_protocol::ClientProtocol;
@@ -265,11 +265,11 @@ impl<W: ClientWire> ChannelClient<W> {
         }
     }
 
-    fn on_pushed(&self, outcome: PushOutcome) {
+    fn on_pushed(&self, outcome: QueueOutcome) {
         match outcome {
-            PushOutcome::Queued => self.schedule(),
-            PushOutcome::Dropped => self.counters.count_missed(W::PROTOCOL, 1),
-            PushOutcome::Full => {
+            QueueOutcome::Queued => self.schedule(),
+            QueueOutcome::Dropped => self.counters.count_missed(W::PROTOCOL, 1),
+            QueueOutcome::Full => {
                 self.counters.count_refusal(ErrorCode::ClientTooSlow);
                 self.queue.borrow_mut().clear();
                 self.close(too_slow(), true);

@@ -62,7 +62,7 @@ pub(super) struct MissedPushes {
 
 /// The outcome of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PushOutcome {
+pub(super) enum QueueOutcome {
     Queued,
     Dropped,
     /// The queue is full, and its policy is to disconnect.
@@ -111,14 +111,14 @@ impl<T> ClientQueue<T> {
     }
 
     /// Adds a publication.
-    pub(super) fn push_publication(&mut self, delivery: &Arc<Delivery>) -> PushOutcome {
+    pub(super) fn push_publication(&mut self, delivery: &Arc<Delivery>) -> QueueOutcome {
         if let Some(left) = self.recovering.checked_sub(1) {
             self.recovering = left;
             self.append(WaitingMessage::Publication(delivery.clone()));
-            return PushOutcome::Queued;
+            return QueueOutcome::Queued;
         }
         let outcome = self.reserve();
-        if outcome == PushOutcome::Queued {
+        if outcome == QueueOutcome::Queued {
             self.note_known(delivery.publication().position);
             self.append(WaitingMessage::Publication(delivery.clone()));
         }
@@ -126,29 +126,29 @@ impl<T> ClientQueue<T> {
     }
 
     /// Adds a push of another client that is no publication.
-    pub(super) fn push_other(&mut self, message: T, bytes: usize) -> PushOutcome {
+    pub(super) fn push_other(&mut self, message: T, bytes: usize) -> QueueOutcome {
         let outcome = self.reserve();
-        if outcome == PushOutcome::Queued {
+        if outcome == QueueOutcome::Queued {
             self.append(WaitingMessage::Encoded(message, bytes));
         }
         outcome
     }
 
     /// Adds a note that publications are missing before this queue.
-    pub(super) fn push_missed(&mut self, missed: MissedPushes) -> PushOutcome {
+    pub(super) fn push_missed(&mut self, missed: MissedPushes) -> QueueOutcome {
         if self.dropped.is_some() {
-            return PushOutcome::Queued; // Told together with those.
+            return QueueOutcome::Queued; // Told together with those.
         }
         if !self.has_room() && self.policy == SlowClientPolicy::Disconnect {
-            return PushOutcome::Full;
+            return QueueOutcome::Full;
         }
         if !self.has_room() {
             self.dropped = Some(0);
-            return PushOutcome::Queued;
+            return QueueOutcome::Queued;
         }
         let position = later(self.known_to, missed.position);
         self.append(WaitingMessage::Missed(MissedPushes { position, ..missed }));
-        PushOutcome::Queued
+        QueueOutcome::Queued
     }
 
     /// Takes the next message.
@@ -173,17 +173,17 @@ impl<T> ClientQueue<T> {
     }
 
     /// Looks for room for a push.
-    fn reserve(&mut self) -> PushOutcome {
+    fn reserve(&mut self) -> QueueOutcome {
         if let Some(dropped) = &mut self.dropped {
             *dropped += 1;
-            return PushOutcome::Dropped;
+            return QueueOutcome::Dropped;
         }
         match (self.has_room(), self.policy) {
-            (true, _) => PushOutcome::Queued,
-            (false, SlowClientPolicy::Disconnect) => PushOutcome::Full,
+            (true, _) => QueueOutcome::Queued,
+            (false, SlowClientPolicy::Disconnect) => QueueOutcome::Full,
             (false, SlowClientPolicy::Drop) => {
                 self.dropped = Some(1);
-                PushOutcome::Dropped
+                QueueOutcome::Dropped
             }
         }
     }
@@ -273,14 +273,14 @@ mod tests {
     fn g01_a_full_queue_drops_pushes_until_half_of_it_is_free_and_says_where_to_resume() {
         let mut queue = queue(4, SlowClientPolicy::Drop);
         let outcomes: Vec<_> = (1..=7).map(|n| queue.push_publication(&delivery(n))).collect();
-        assert_eq!(outcomes[..4], [PushOutcome::Queued; 4]);
-        assert_eq!(outcomes[4..], [PushOutcome::Dropped; 3]);
+        assert_eq!(outcomes[..4], [QueueOutcome::Queued; 4]);
+        assert_eq!(outcomes[4..], [QueueOutcome::Dropped; 3]);
         assert!(!queue.has_room());
         assert_eq!(taken(&mut queue, 1), ["1"]);
         assert!(queue.has_room(), "commands may go on");
-        assert_eq!(queue.push_publication(&delivery(8)), PushOutcome::Dropped, "not yet half");
+        assert_eq!(queue.push_publication(&delivery(8)), QueueOutcome::Dropped, "not yet half");
         assert_eq!(taken(&mut queue, 1), ["2"]);
-        assert_eq!(queue.push_publication(&delivery(9)), PushOutcome::Queued);
+        assert_eq!(queue.push_publication(&delivery(9)), QueueOutcome::Queued);
         assert_eq!(taken(&mut queue, 9), ["3", "4", "missed 4 after 4", "9"]);
     }
 
@@ -289,10 +289,10 @@ mod tests {
         let options = ProtocolOptions { queue_bytes: 3 * (64 + 10), ..Default::default() };
         let mut queue: ClientQueue<&str> = ClientQueue::new(&options);
         let queued = |queue: &mut ClientQueue<_>, n| {
-            queue.push_publication(&delivery(n)) == PushOutcome::Queued
+            queue.push_publication(&delivery(n)) == QueueOutcome::Queued
         };
         assert_eq!((1..=5).filter(|n| queued(&mut queue, *n)).count(), 3);
-        assert_eq!(queue.push_other("join", 4), PushOutcome::Dropped, "pushes of all kinds");
+        assert_eq!(queue.push_other("join", 4), QueueOutcome::Dropped, "pushes of all kinds");
         assert_eq!(taken(&mut queue, 9), ["1", "2", "3", "missed 3 after 3"]);
         assert_eq!(queue.bytes, 0);
     }
@@ -306,9 +306,9 @@ mod tests {
         let reply = GatewayReply::Subscribed { position: position(22), recovered: 3, gap: false };
         queue.push_answer(Some(&reply), Some(("ok", 2)));
         for n in [1, 2, 3] {
-            assert_eq!(queue.push_publication(&delivery(n)), PushOutcome::Queued);
+            assert_eq!(queue.push_publication(&delivery(n)), QueueOutcome::Queued);
         }
-        assert_eq!(queue.push_publication(&delivery(23)), PushOutcome::Dropped);
+        assert_eq!(queue.push_publication(&delivery(23)), QueueOutcome::Dropped);
         let expected = ["20", "21", "missed 1 after 21", "ok", "1", "2", "3", "missed 1 after 22"];
         assert_eq!(taken(&mut queue, 99), expected);
     }
@@ -316,13 +316,13 @@ mod tests {
     #[test]
     fn g01_a_queue_that_disconnects_refuses_the_first_push_without_room_and_no_answer() {
         let mut queue = queue(1, SlowClientPolicy::Disconnect);
-        assert_eq!(queue.push_publication(&delivery(1)), PushOutcome::Queued);
+        assert_eq!(queue.push_publication(&delivery(1)), QueueOutcome::Queued);
         queue.push_answer(Some(&GatewayReply::Done), Some(("ok", 2)));
         queue.push_notice("notice", 6);
-        assert_eq!(queue.push_publication(&delivery(2)), PushOutcome::Full);
-        assert_eq!(queue.push_other("join", 4), PushOutcome::Full);
+        assert_eq!(queue.push_publication(&delivery(2)), QueueOutcome::Full);
+        assert_eq!(queue.push_other("join", 4), QueueOutcome::Full);
         let missed = MissedPushes { count: 0, position: None };
-        assert_eq!(queue.push_missed(missed), PushOutcome::Full);
+        assert_eq!(queue.push_missed(missed), QueueOutcome::Full);
         assert_eq!(taken(&mut queue, 9), ["1", "ok", "notice"]);
     }
 

@@ -1,7 +1,17 @@
 //! Every command of WebSocket, the order of answers, batches, presence, names.
 
-use serde_json::{Value, json};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use serde_json::{Value, json};
+use waterwheel::channel::{Bootstrap, EventLoopGroup};
+use waterwheel::http::Client;
+use waterwheel::net::{Auto, Tcp};
+use waterwheel::websocket::{
+    CloseCode, DeflateOptions, WebSocketConnector, WebSocketMessage, WebSocketOptions,
+};
+
+use crate::support::LIMIT;
 use crate::support::bench::Bench;
 use crate::support::gated_engine::EngineGate;
 use crate::support::websocket_client::WebSocketClient;
@@ -54,9 +64,7 @@ fn g01_json_is_passed_on_as_it_was_written_but_on_one_line() {
     subscribe(&mut client, "a");
     let text = "{\"publish\":{\"topic\":\"a\",\"data\":{ \"b\" :\r\n 1.10e2,\n\"b\":\"\\u0041\"}}}";
     client.send_message(text);
-    let Some(waterwheel::websocket::WebSocketMessage::Text(text)) = client.next_message() else {
-        panic!("a text")
-    };
+    let Some(WebSocketMessage::Text(text)) = client.next_message() else { panic!("a text") };
     assert!(text.contains("\"data\":{ \"b\" : 1.10e2,\"b\":\"\\u0041\"},"), "{text}");
     bench.end();
 }
@@ -225,28 +233,46 @@ fn g01_a_client_with_many_matching_subscriptions_gets_a_publication_once() {
 }
 
 #[test]
-fn g01_compressed_clients_and_others_get_the_same() {
+fn g01_clients_that_take_compressed_messages_and_others_get_the_same() {
     let bench = Bench::with(|config| config.options.compression = true);
-    let offer = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
-    // This client could not read compressed frames: it offers nothing, and gets plain ones.
     let mut plain = bench.websocket();
     subscribe(&mut plain, "a");
-    let mut raw = crate::support::connect(bench.http);
-    std::io::Write::write_all(
-        &mut raw,
-        format!(
-            "GET /ws HTTP/1.1\r\nHost: gateway\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-             Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{offer}\r\n"
-        )
-        .as_bytes(),
-    )
-    .unwrap();
-    let mut head = [0; 1024];
-    let read = std::io::Read::read(&mut raw, &mut head).unwrap();
-    let head = String::from_utf8_lossy(&head[..read]).to_ascii_lowercase();
-    assert!(head.contains("sec-websocket-extensions: permessage-deflate"), "{head}");
-    plain.send(&json!({"publish": {"topic": "a", "data": 1}}));
-    assert_eq!(plain.next()["data"], 1);
-    drop(raw);
+    let url = format!("ws://{}/ws", bench.http);
+    let group = EventLoopGroup::builder(Auto).threads(1).build().unwrap();
+    let client = Client::builder(Bootstrap::new(&group, Tcp)).build().unwrap();
+    let (subscribed, is_subscribed) = mpsc::channel();
+    // The library's own client takes compressed messages.
+    let compressed = group.next().spawn_with(move || async move {
+        let options = WebSocketOptions::builder().deflate(DeflateOptions::default()).build();
+        let connector = WebSocketConnector::new(client).options(options.unwrap());
+        let mut socket = connector.connect(url).await.unwrap();
+        socket.send("{\"id\":1,\"subscribe\":{\"topic\":\"a\"}}").await.unwrap();
+        socket.next().await.unwrap().unwrap();
+        subscribed.send(()).unwrap();
+        let Some(Ok(WebSocketMessage::Text(text))) = socket.next().await else { panic!("a text") };
+        socket.close(CloseCode::NORMAL).await;
+        String::from(&*text)
+    });
+    is_subscribed.recv_timeout(LIMIT).unwrap();
+    let text = "the same again and again, ".repeat(100);
+    plain.send(&json!({"publish": {"topic": "a", "text": text}}));
+    let push = plain.next();
+    assert_eq!(push["text"], text);
+    let compressed = compressed.unwrap().join().unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&compressed).unwrap(), push);
+    group.shutdown_gracefully(Duration::ZERO, LIMIT).unwrap().join().unwrap();
+    bench.end();
+}
+
+#[test]
+fn g01_a_silent_client_is_sent_a_ping_and_disconnected_if_it_does_not_answer() {
+    let bench = Bench::with(|config| {
+        config.options.ping_interval = Duration::from_millis(200);
+        config.options.ping_timeout = Duration::from_millis(200);
+    });
+    let mut client = bench.websocket();
+    assert_eq!(client.ask(json!({"connect": {}}))["ping"], 1, "at least a second");
+    assert!(matches!(client.next_message(), Some(WebSocketMessage::Ping(_))));
+    bench.wait_for("the client is disconnected", |counts| counts.clients[0] == 0);
     bench.end();
 }

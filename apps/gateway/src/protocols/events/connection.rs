@@ -6,14 +6,14 @@ use std::task::{Context, Waker};
 
 use waterwheel::http::{EncodedEvent, ServerEvent};
 
-use super::opening::Opening;
+use super::opening::EventsOpening;
 use crate::client_protocol::ClientProtocol;
 use crate::engine::position::Position;
 use crate::engine::publication::Publication;
 use crate::error_code::{ErrorCode, GatewayError};
 use crate::metrics::counters::ClientCounters;
 use crate::protocols::channel_client::{ClosingReason, too_slow};
-use crate::protocols::client_queue::{ClientQueue, MissedPushes, PushOutcome, WaitingMessage};
+use crate::protocols::client_queue::{ClientQueue, MissedPushes, QueueOutcome, WaitingMessage};
 use crate::protocols::json::encoding;
 use crate::protocols::options::ProtocolOptions;
 use crate::session::connection::{ClientConnection, CommandId};
@@ -27,7 +27,7 @@ pub(super) struct EventsConnection {
     counters: Arc<ClientCounters>,
     queue: RefCell<ClientQueue<EncodedEvent>>,
     /// Present until all subscriptions are made.
-    opening: RefCell<Option<Opening>>,
+    opening: RefCell<Option<EventsOpening>>,
     closing: RefCell<Option<ClosingReason>>,
     /// True once the last event was taken.
     has_closed: Cell<bool>,
@@ -45,7 +45,7 @@ impl EventsConnection {
     pub(super) fn new(
         core: &Arc<GatewayCore>,
         options: &ProtocolOptions,
-        opening: Opening,
+        opening: EventsOpening,
     ) -> Self {
         Self {
             counters: core.counters().on_this_loop(),
@@ -85,7 +85,7 @@ impl EventsConnection {
         if let Some(closing) = &*self.closing.borrow() {
             return Some(Err(closing.error.clone()));
         }
-        self.opening.borrow_mut().as_mut().and_then(Opening::take_answer)
+        self.opening.borrow_mut().as_mut().and_then(EventsOpening::take_answer)
     }
 
     /// Ends the opening: its events come first.
@@ -120,11 +120,11 @@ impl EventsConnection {
         }
     }
 
-    fn on_pushed(&self, outcome: PushOutcome) {
+    fn on_pushed(&self, outcome: QueueOutcome) {
         match outcome {
-            PushOutcome::Queued => self.wake(),
-            PushOutcome::Dropped => self.counters.count_missed(ClientProtocol::Events, 1),
-            PushOutcome::Full => {
+            QueueOutcome::Queued => self.wake(),
+            QueueOutcome::Dropped => self.counters.count_missed(ClientProtocol::Events, 1),
+            QueueOutcome::Full => {
                 self.counters.count_refusal(ErrorCode::ClientTooSlow);
                 self.queue.borrow_mut().clear();
                 self.close(too_slow(), true);

@@ -30,7 +30,7 @@ const SUBSCRIBE_ID: u64 = 0;
 
 /// The subscriptions of a stream that is being opened.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct EventsOpening {
     limits: GatewayLimits,
     /// The answer to the last subscription.
     answer: Option<Result<Position, GatewayError>>,
@@ -40,7 +40,7 @@ pub(super) struct Opening {
     publications: Vec<Arc<Delivery>>,
 }
 
-impl Opening {
+impl EventsOpening {
     fn new(limits: &GatewayLimits) -> Self {
         Self {
             limits: *limits,
@@ -135,7 +135,7 @@ pub(super) async fn open_events(
     filters: Vec<TopicFilter>,
     since: Option<Position>,
 ) -> Result<ClientEvents, GatewayError> {
-    let opening = Opening::new(core.limits());
+    let opening = EventsOpening::new(core.limits());
     let connection = Rc::new(EventsConnection::new(core, options, opening));
     let session = Session::open(core, start, connection.clone())?;
     for filter in filters {
