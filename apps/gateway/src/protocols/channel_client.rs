@@ -185,8 +185,9 @@ impl<W: ClientWire> ChannelClient<W> {
         }
         // Reads go on when nothing waits any more.
         if self.inputs.borrow().is_empty() {
-            let pause = self.pause.take();
-            drop(pause);
+            // The room of a burst is given back.
+            let (inputs, pause) = (self.inputs.take(), self.pause.take());
+            drop((inputs, pause));
         }
         ctx.flush();
     }

@@ -1,9 +1,19 @@
 //! The protocols of the gateway's clients: each brings commands into a session, and writes its answers and pushes.
 //!
+//! ```text
+//!   /ws ─────► websocket ──┐                                       ┌── channel_client ◄── client_queue
+//!   lines ───► lines ──────┼─► Session ─► hub, engine ─► pushes ───┤      (written at the end of the turn)
+//!   /events ─► events ─────┘                                       └── events::stream ◄── client_queue
+//!   /api, /topics ─► http_api ─► GatewayCore                              (taken while the channel has room)
+//! ```
+//!
 //! | to understand | read |
 //! |---|---|
 //! | what can be configured | [`options`] |
-//! | the routes of HTTP | [`http`] |
+//! | how commands are read and answers written as JSON | `json` |
+//! | what waits for a client, and what happens if that is too much | `client_queue` |
+//! | clients with a channel of their own: back-pressure, close | `channel_client`, `turn_end` |
+//! | the routes of HTTP, and which pages may use them | [`http`], `origin` |
 //! | lines over TCP | [`lines`] |
 
 mod channel_client;

@@ -46,8 +46,8 @@ pub enum SlowClientPolicy {
 impl Default for ProtocolOptions {
     fn default() -> Self {
         Self {
-            // 20,000 clients that all stopped reading would hold 20 GiB by bytes, but publications are shared: a queue of
-            // 1,024 takes 40 KiB of its own.
+            // Seconds of a lively topic. Publications are shared by all queues that they wait in: a full queue of its own takes
+            // about 50 KiB.
             queue_messages: 1_024,
             queue_bytes: 1024 * 1024,
             slow_clients: SlowClientPolicy::default(),

@@ -46,27 +46,27 @@ impl HttpApi {
         Self { core: core.clone() }
     }
 
-    /// `POST /api/publish`: an object, or an array of objects.
+    /// Answers `POST /api/publish`, whose body is an object or an array of objects.
     pub(super) async fn publish(&self, request: Request) -> Response {
         self.answer(self.try_publish(request).await)
     }
 
-    /// `POST /topics/{topic}`: the body as it is.
+    /// Answers `POST /topics/{topic}`, which publishes the body as it is.
     pub(super) async fn publish_body(&self, request: Request) -> Response {
         self.answer(self.try_publish_body(request).await)
     }
 
-    /// `GET /api/history`.
+    /// Answers `GET /api/history`.
     pub(super) async fn history(&self, request: Request) -> Response {
         self.answer(self.try_history(&request).await)
     }
 
-    /// `GET /api/presence`.
+    /// Answers `GET /api/presence`.
     pub(super) async fn presence(&self, request: Request) -> Response {
         self.answer(self.try_presence(&request).await)
     }
 
-    /// `GET /api/topics`.
+    /// Answers `GET /api/topics`.
     pub(super) async fn topics(&self, request: Request) -> Response {
         self.answer(self.try_topics(&request).await)
     }

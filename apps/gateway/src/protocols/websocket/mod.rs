@@ -6,9 +6,7 @@ mod wire;
 use std::sync::Arc;
 
 use waterwheel::http::{IntoResponse, Request, Response};
-use waterwheel::websocket::{
-    DeflateOptions, HandshakeError, WebSocketLimits, WebSocketOptions, WebSocketUpgrade,
-};
+use waterwheel::websocket::{DeflateOptions, WebSocketLimits, WebSocketOptions, WebSocketUpgrade};
 
 use self::handler::WebSocketClient;
 use super::http_api::answers::error_response;
@@ -16,7 +14,6 @@ use super::http_api::request::RequestFacts;
 use super::options::ProtocolOptions;
 use super::origin::check_origin;
 use crate::client_protocol::ClientProtocol;
-use crate::error_code::GatewayError;
 use crate::session::SessionStart;
 use crate::session::core::GatewayCore;
 
@@ -48,13 +45,13 @@ impl WebSocketRoute {
     /// Answers a request: with status 101 if it is a valid opening handshake of a page that may use the gateway. What is wrong
     /// with the credential is told by the connection: a page does not see the status of a refused handshake.
     pub(super) fn open(&self, request: &Request) -> Response {
-        let upgrade = match self.check(request) {
-            Ok(Ok(upgrade)) => upgrade,
-            Ok(Err(handshake)) => return handshake.into_response(),
-            Err(error) => {
-                self.core.counters().on_this_loop().count_refusal(error.code);
-                return error_response(&error);
-            }
+        if let Err(error) = check_origin(request, &self.options.allowed_origins) {
+            self.core.counters().on_this_loop().count_refusal(error.code);
+            return error_response(&error);
+        }
+        let upgrade = match WebSocketUpgrade::of(request, &self.websocket) {
+            Ok(upgrade) => upgrade,
+            Err(refused) => return refused.into_response(),
         };
         let facts = RequestFacts::of(request);
         let credential = facts.credential().map(|credential| credential.map(str::to_owned));
@@ -69,13 +66,5 @@ impl WebSocketRoute {
             edit.add_last("gateway", WebSocketClient::new(core, options, start))?;
             Ok(())
         })
-    }
-
-    fn check(
-        &self,
-        request: &Request,
-    ) -> Result<Result<WebSocketUpgrade, HandshakeError>, GatewayError> {
-        check_origin(request, &self.options.allowed_origins)?;
-        Ok(WebSocketUpgrade::of(request, &self.websocket))
     }
 }

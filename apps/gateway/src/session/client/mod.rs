@@ -25,6 +25,9 @@ use crate::client_protocol::ClientProtocol;
 use crate::error_code::{ErrorCode, GatewayError};
 use crate::metrics::counters::ClientCounters;
 
+/// Commands for which an empty queue keeps room.
+const KEPT_COMMANDS: usize = 4;
+
 /// The facts that are known of a client when its session is opened.
 #[derive(Clone, Debug)]
 pub struct SessionStart {
@@ -245,7 +248,11 @@ impl SessionState {
         }
         let (next, count) = {
             let mut waiting = self.waiting.borrow_mut();
-            (waiting.pop_front(), waiting.len())
+            let next = waiting.pop_front();
+            if waiting.is_empty() {
+                waiting.shrink_to(KEPT_COMMANDS);
+            }
+            (next, waiting.len())
         };
         if self.is_paused.get() && count <= self.core.limits().waiting_commands / 2 {
             self.is_paused.set(false);
