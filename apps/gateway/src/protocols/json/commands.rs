@@ -163,3 +163,44 @@ fn read_body(
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::engine::publication::PublicationPayload;
+
+    /// Texts of the characters that JSON is made of, and some names of commands and fields.
+    fn texts() -> impl Strategy<Value = String> {
+        let parts = prop_oneof![
+            "[\\[\\]{}:,\"\\\\ 0-9.eE+-]{0,6}",
+            prop_oneof![
+                "\"id\":1,",
+                "\"publish\":",
+                "\"topic\":\"a\"",
+                "\"data\":",
+                "null",
+                "\\\\u0"
+            ],
+            ".{0,4}",
+        ];
+        prop::collection::vec(parts, 0..20).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn r04_no_text_of_a_client_panics_and_what_is_published_is_json(text in texts()) {
+            let limits = GatewayLimits::default();
+            let Ok(commands) = read_message(&text, &limits) else { return Ok(()) };
+            for command in commands {
+                if let Ok(GatewayCommand::Publish(item)) = command.command
+                    && let PublicationPayload::Json(json) = item.payload
+                {
+                    prop_assert!(serde_json::from_str::<&RawValue>(&json).is_ok());
+                    prop_assert!(!json.contains(['\r', '\n']));
+                }
+            }
+        }
+    }
+}

@@ -287,3 +287,30 @@ fn put_string(out: &mut String, text: &str) {
     out.push_str(&text[copied..]);
     out.push('"');
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::topic::limits::TopicLimits;
+    use crate::topic::name::Topic;
+
+    proptest! {
+        #[test]
+        fn g01_every_text_is_a_string_of_json_and_reads_back_as_it_was(text in ".*|[\\PC\\pC]*") {
+            let publication = Publication {
+                topic: Topic::parse("a", &TopicLimits::default()).unwrap(),
+                position: Position { epoch: 1, sequence: 2 },
+                payload: PublicationPayload::Text(text.clone().into()),
+                from: Some("ann".into()),
+                time: 3,
+            };
+            let encoded = message(&publication);
+            prop_assert!(!encoded.bytes().any(|byte| byte < 0x20), "one line: {encoded}");
+            let value: Value = serde_json::from_str(&encoded).unwrap();
+            prop_assert_eq!(value["text"].as_str(), Some(text.as_str()));
+        }
+    }
+}

@@ -142,3 +142,58 @@ fn put_visible(out: &mut String, c: char) {
         c => out.push(c),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::Value;
+
+    use super::*;
+    use crate::engine::position::Position;
+    use crate::protocols::lines::command::read_line;
+    use crate::session::limits::GatewayLimits;
+    use crate::topic::limits::TopicLimits;
+    use crate::topic::name::Topic;
+
+    fn line_of(payload: PublicationPayload) -> String {
+        message(&Publication {
+            topic: Topic::parse("a", &TopicLimits::default()).unwrap(),
+            position: Position { epoch: 1, sequence: 2 },
+            payload,
+            from: None,
+            time: 3,
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn g01_every_publication_is_one_line_without_control_characters(text in "[\\PC\\pC]*") {
+            let json = serde_json::to_string(&text).unwrap();
+            let is_control = |c: char| c.is_control() && c != '\t';
+            for payload in [
+                PublicationPayload::Text(text.clone().into()),
+                PublicationPayload::Json(json.into()),
+                PublicationPayload::Bytes(text.clone().into_bytes().into()),
+            ] {
+                let line = line_of(payload.clone());
+                let line = line.strip_suffix('\n').unwrap();
+                prop_assert!(!line.contains(is_control), "{line:?}");
+                if let PublicationPayload::Json(_) = payload {
+                    let json: Value = serde_json::from_str(line.strip_prefix("MSG a - ").unwrap()).unwrap();
+                    prop_assert_eq!(json.as_str(), Some(text.as_str()));
+                }
+            }
+        }
+
+        #[test]
+        fn r04_no_line_of_a_client_panics_and_its_error_is_one_line(
+            line in "(SUB|PUB|HISTORY|USER|PUSH|.{0,3}) {0,2}[\\PC\\pC]{0,40}"
+        ) {
+            if let Err(error) = read_line(&line, &GatewayLimits::default()) {
+                let reply = answer(AnswerForm::Ok, Err(&error));
+                let reply = reply.strip_suffix('\n').unwrap();
+                prop_assert!(!reply.contains(|c: char| c.is_control() && c != '\t'), "{reply:?}");
+            }
+        }
+    }
+}
