@@ -97,10 +97,9 @@ impl Handler for HandshakeMonitor {
         if event.is::<TlsHandshake>() {
             self.state = HandshakeState::Done;
             self.counters.done.fetch_add(1, Ordering::Relaxed);
-            return Ok(());
         }
         if event.is::<Draining>() && self.state == HandshakeState::InProgress {
-            // No line of this client was accepted, and none can be sent to it: the drain need not wait.
+            // Nothing of this client was accepted, and nothing can be sent to it: the drain need not wait.
             self.state = HandshakeState::Drained;
             ctx.abort(Error::closed("the gateway is shutting down"));
             return Ok(());

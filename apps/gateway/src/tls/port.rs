@@ -1,21 +1,20 @@
 //! TLS on the gateway's port: the files, the handlers, and the reload.
 //!
 //! ```text
-//!   files ──► ServerTls ──► new connections: TlsHandler ⇄ HandshakeMonitor ⇄ lines …
+//!   files ──► ServerTls ──► new connections: TlsHandler ⇄ HandshakeMonitor ⇄ AlpnHandler ⇄ …
 //!     ▲ SIGHUP: reload, off the loops; replaces the ServerTls, or leaves it as it is
 //! ```
 //!
 //! 1. A connection keeps the configuration with which it began. A reload changes what later connections get: the
 //!    certificate, its key and the authorities of clients together, or, if a file is not usable, nothing. Sessions of an
 //!    earlier configuration are not resumed: a client that is no longer trusted gains nothing by a ticket.
-//! 2. A client is a client from its first byte: it counts against the limit of clients during its handshake too, which
-//!    has a time limit. Lines for it wait until the handshake is done.
-//! 3. close_notify of a client is its end of input, as FIN is without TLS: the client gets its replies and `BYE`. FIN
+//! 2. A connection counts against the limits of connections during its handshake too, which has a time limit.
+//! 3. close_notify of a client is its end of input, as FIN is without TLS: the client gets its answers. FIN
 //!    without close_notify closes the connection: the last line may be incomplete.
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use waterwheel::channel::Edit;
 use waterwheel::executor::{Error, Reporter};
@@ -24,7 +23,6 @@ use waterwheel::tls::{
     TlsOptions,
 };
 
-use crate::client::locked;
 use crate::tls::handshake_monitor::{HandshakeCounters, HandshakeCounts, HandshakeMonitor};
 
 /// The files of TLS, in PEM.
@@ -77,7 +75,7 @@ impl TlsPort {
     /// [`TlsConfigError`] names the file and the reason; new connections get what was read before.
     pub fn reload(&self) -> Result<(), TlsConfigError> {
         let loaded = self.files.load()?;
-        let before = std::mem::replace(&mut *locked(&self.current), loaded);
+        let before = std::mem::replace(&mut *self.lock(), loaded);
         drop(before); // Not under the lock.
         Ok(())
     }
@@ -85,7 +83,7 @@ impl TlsPort {
     /// Returns for the operator what new connections get: the files, and the names in the certificate.
     #[must_use]
     pub fn description(&self) -> String {
-        let names = locked(&self.current).names.join(", ");
+        let names = self.lock().names.join(", ");
         let TlsFiles { certificate, key, client_ca } = &self.files;
         let (certificate, key) = (certificate.display(), key.display());
         let mut text = format!("the certificate of {certificate} ({names}) with the key of {key}");
@@ -101,12 +99,16 @@ impl TlsPort {
         self.counters.counts()
     }
 
+    fn lock(&self) -> MutexGuard<'_, LoadedFiles> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Adds the handlers of TLS to the pipeline of a client, before all others.
     ///
     /// # Errors
     /// The pipeline has handlers of these names.
     pub fn add_handlers(&self, edit: &mut Edit<'_>) -> Result<(), Error> {
-        let config = locked(&self.current).config.clone();
+        let config = self.lock().config.clone();
         edit.add_last("tls", TlsHandler::server(config).with_options(self.options))?;
         let monitor = HandshakeMonitor::new(self.counters.clone(), self.reporter.clone());
         edit.add_last("handshake", monitor)?;
@@ -117,7 +119,7 @@ impl TlsPort {
 impl TlsFiles {
     fn load(&self) -> Result<LoadedFiles, TlsConfigError> {
         let certificates = ServerCertificates::from_files(&self.certificate, &self.key)?;
-        let mut config = ServerTls::builder().certificates(&certificates);
+        let mut config = ServerTls::builder().certificates(&certificates).alpn(["http/1.1"]);
         if let Some(client_ca) = &self.client_ca {
             config = config.client_certificates(ClientCertificates::required_from_file(client_ca)?);
         }

@@ -5,31 +5,29 @@
 //! program waits for queued output, for at most [`FLUSH_TIMEOUT`].
 
 use std::io::{self, Write};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-/// Maximum number of queued texts, about a minute of tables. Further texts are dropped.
+/// Maximum number of queued texts; a gateway prints fewer in its life. Further texts are dropped.
 const QUEUE_CAPACITY: usize = 64;
 
 /// How long the end of the program waits for queued output.
-const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+pub const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Queues texts for the printing thread.
-#[derive(Clone)]
-pub(crate) struct Console {
+#[derive(Clone, Debug)]
+pub struct Console {
     texts: SyncSender<String>,
-    /// Lines queued so far, apart from tables. Any thread counts; the order relative to other memory does not matter.
-    lines: Arc<AtomicUsize>,
 }
 
 /// Becomes ready when the printing thread has ended.
-pub(crate) struct PrinterDone(Receiver<()>);
+#[derive(Debug)]
+pub struct PrinterDone(Receiver<()>);
 
 /// Starts the printing thread. If the thread cannot be started, nothing is printed.
-pub(crate) fn open() -> (Console, PrinterDone) {
+#[must_use]
+pub fn open() -> (Console, PrinterDone) {
     let (texts, to_print) = sync_channel::<String>(QUEUE_CAPACITY);
     let (printing, printed) = channel::<()>();
     let print = move || {
@@ -41,38 +39,34 @@ pub(crate) fn open() -> (Console, PrinterDone) {
         }
     };
     let _detached = thread::Builder::new().name(String::from("console")).spawn(print);
-    (Console { texts, lines: Arc::default() }, PrinterDone(printed))
+    (Console { texts }, PrinterDone(printed))
 }
 
 impl Console {
     /// Queues a text.
-    pub(crate) fn print(&self, text: String) {
+    pub fn print(&self, text: String) {
         // Dropped if the queue is full: standard output has not been read for long.
         let _ = self.texts.try_send(text);
     }
 
     /// Queues a line.
-    pub(crate) fn line(&self, line: &str) {
-        self.lines.fetch_add(1, Ordering::Relaxed);
+    pub fn line(&self, line: &str) {
         self.print(format!("{line}\n"));
-    }
-
-    /// Returns how many lines were queued by [`line`](Self::line) so far.
-    pub(crate) fn lines(&self) -> usize {
-        self.lines.load(Ordering::Relaxed)
     }
 }
 
 impl PrinterDone {
     /// Waits until all queued output is written, for at most [`FLUSH_TIMEOUT`]. Every [`Console`] must have been
     /// dropped before.
-    pub(crate) fn wait(self) {
+    pub fn wait(self) {
         // Nothing is ever sent: `recv_timeout` returns when the thread drops its sender, or after the timeout.
         let _ = self.0.recv_timeout(FLUSH_TIMEOUT);
     }
 }
 
-/// Prints on standard error why the program failed.
-pub(crate) fn print_error(why: &str) {
-    let _ = writeln!(io::stderr(), "gateway: {why}");
+/// Prints on standard error why the program failed, a line for each problem.
+pub fn print_error(why: &str) {
+    for line in why.lines() {
+        let _ = writeln!(io::stderr(), "gateway: {line}");
+    }
 }

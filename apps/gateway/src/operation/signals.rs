@@ -4,13 +4,13 @@
 //! was started in a terminal ends with it, in order, and any other stays.
 
 use std::io::{self, IsTerminal};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Sender;
 
 use waterwheel::net::{ReloadSignal, Terminate, TerminationSignal};
 
-/// A request of the operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OperatorRequest {
+/// A request to the main thread.
+#[derive(Debug)]
+pub enum OperatorRequest {
     /// SIGTERM or SIGINT: end.
     Terminate(TerminationSignal),
     /// SIGHUP: read the files again.
@@ -20,20 +20,22 @@ pub(crate) enum OperatorRequest {
 }
 
 /// Installs the handlers of all signals. From now on no signal ends the program but a second SIGTERM or SIGINT.
-pub(crate) fn install() -> io::Result<Receiver<OperatorRequest>> {
-    let (requests, receiver) = channel();
+///
+/// # Errors
+/// A descriptor, a thread or a handler cannot be created.
+pub fn install(requests: &Sender<OperatorRequest>) -> io::Result<()> {
     let terminate = Terminate::new()?;
     let reload = ReloadSignal::new()?;
     let first = requests.clone();
     terminate.on_first_signal(move |signal| send(&first, OperatorRequest::Terminate(signal)));
     let had_terminal = has_terminal();
+    let requests = requests.clone();
     reload.on_signal(move || {
         let is_closed = had_terminal && !has_terminal();
         let request =
             if is_closed { OperatorRequest::TerminalClosed } else { OperatorRequest::Reload };
         send(&requests, request);
-    })?;
-    Ok(receiver)
+    })
 }
 
 fn send(requests: &Sender<OperatorRequest>, request: OperatorRequest) {

@@ -1,0 +1,16 @@
+//! The program around the gateway: arguments, signals, the service manager, the process that takes over.
+//!
+//! ```text
+//!   main thread ◄── OperatorRequest ◄── signals: SIGTERM, SIGINT, SIGHUP, SIGUSR2; the end of a take-over
+//!      │
+//!      └──► Gateway: start, reload, drain
+//! ```
+//!
+//! | signal | |
+//! |---|---|
+//! | SIGTERM, SIGINT | drains and ends with status 0; a second one ends the program at once |
+//! | SIGHUP | reads the configuration, keys and certificates again; ends the program if its terminal was closed |
+
+pub mod console;
+pub mod program;
+pub mod signals;
