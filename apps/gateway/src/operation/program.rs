@@ -1,13 +1,20 @@
 //! The program: reads the configuration, starts the gateway, and carries out what the operator asks for.
 
+use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 use waterwheel::channel::Drained;
+use waterwheel::net::Inherited;
 
 use super::console::{self, Console, print_error};
+use super::descriptors::raise_descriptor_limit;
+use super::service_manager::ServiceManager;
 use super::signals::{self, OperatorRequest};
+use super::take_over::hand_over::HandOver;
+use super::take_over::predecessor::Predecessor;
 use crate::config::flags::ProgramAction;
 use crate::config::guide::help_text;
 use crate::config::loader::{LoadedConfig, ProgramInput};
@@ -70,22 +77,66 @@ fn check(input: &ProgramInput, console: &Console) -> Result<(), ProgramError> {
 }
 
 fn serve(input: ProgramInput, console: &Console) -> Result<(), ProgramError> {
+    // Before any other descriptor is opened: their numbers are fixed.
+    let inherited = Inherited::take().map_err(|error| ProgramError::Failed(error.to_string()))?;
     let (sender, requests) = channel();
-    // Installed first, so that no signal can end the program in the middle of its start.
+    // Installed early, so that no signal can end the program in the middle of its start.
     signals::install(&sender).map_err(|error| {
         ProgramError::Failed(format!("cannot install the signal handlers: {error}"))
     })?;
+    let manager = ServiceManager::find()
+        .map_err(|error| ProgramError::Failed(format!("NOTIFY_SOCKET is not usable: {error}")))?;
     let config = load(&input)?;
     let log = GatewayLog::new(config.settings.log);
     // Fails if there is a subscriber, which there is in no program but one that embeds this one.
     let _ = tracing::subscriber::set_global_default(LogSubscriber::new(log.clone()));
-    let sockets = vec![Gateway::bind(&config.settings).map_err(|error| failure(&error, &config))?];
+    let descriptors = raise_descriptor_limit();
+    let (sockets, predecessor) = find_sockets(inherited, &config, &log)?;
     let gateway = Gateway::start(&config.settings, sockets, &log)
         .map_err(|error| failure(&error, &config))?;
-    tell_start(&gateway, console, &log);
-    let mut program = Program { input, config, gateway, log, console: console.clone() };
+    tell_start(&gateway, descriptors, console, &log);
+    if let Some(predecessor) = predecessor {
+        predecessor.tell_ready().map_err(|error| {
+            ProgramError::Failed(format!("the process before this one does not wait: {error}"))
+        })?;
+    }
+    manager.tell_ready();
+    manager.show_life(gateway.loops());
+    let console = console.clone();
+    let mut program = Program { input, config, gateway, log, console, manager, sender };
     let cause = program.serve_until_the_end(&requests);
-    program.end(&cause)
+    program.end(cause)
+}
+
+/// Returns the sockets of the process before this one, or of the service manager, or binds one.
+fn find_sockets(
+    inherited: Vec<Inherited>,
+    config: &LoadedConfig,
+    log: &GatewayLog,
+) -> Result<(Vec<ListeningSocket>, Option<Predecessor>), ProgramError> {
+    let settings = &config.settings;
+    let (sockets, predecessor) = match Predecessor::find() {
+        Ok(Some((predecessor, sockets))) => (sockets, Some(predecessor)),
+        Ok(None) if inherited.is_empty() => {
+            let bound = Gateway::bind(settings).map_err(|error| failure(&error, config))?;
+            return Ok((vec![bound], None));
+        }
+        Ok(None) => (inherited.into_iter().map(ListeningSocket::inherited).collect(), None),
+        Err(cause) => {
+            let why = format!("cannot take over from the process before this one: {cause}");
+            return Err(ProgramError::Failed(why));
+        }
+    };
+    let is_other = |address: SocketAddr| settings.port != 0 && address.port() != settings.port;
+    let addresses = sockets.iter().filter_map(ListeningSocket::address);
+    for address in addresses.filter(|address| config.is_set("port") && is_other(*address)) {
+        let message = format!(
+            "listening on {address}, which another process has bound; port = {} does not count",
+            settings.port
+        );
+        log.write(LogLevel::Warn, LogKind::Config, &message, &[]);
+    }
+    Ok((sockets, predecessor))
 }
 
 /// A gateway that serves, and what is needed to carry out requests.
@@ -95,24 +146,80 @@ struct Program {
     gateway: Gateway,
     log: GatewayLog,
     console: Console,
+    manager: ServiceManager,
+    sender: Sender<OperatorRequest>,
+}
+
+/// Why the gateway ends.
+enum EndCause {
+    /// The operator wants it.
+    Requested(String),
+    /// This process serves in its place.
+    HandedOver(u32),
 }
 
 impl Program {
-    /// Carries out requests until one of them is to end the gateway. Returns the cause for the operator.
-    fn serve_until_the_end(&mut self, requests: &Receiver<OperatorRequest>) -> String {
+    /// Carries out requests until one of them is to end the gateway.
+    fn serve_until_the_end(&mut self, requests: &Receiver<OperatorRequest>) -> EndCause {
+        // Dropped at the end, which kills a new process that is not ready.
+        let mut hand_over = None;
         loop {
             match requests.recv() {
                 Ok(OperatorRequest::Reload) => self.reload(),
                 Ok(OperatorRequest::TerminalClosed) => {
-                    return String::from("the terminal was closed");
+                    return EndCause::Requested(String::from("the terminal was closed"));
                 }
-                Ok(OperatorRequest::Terminate(signal)) => return signal.to_string(),
-                Err(_) => unreachable!("the signal handlers are never uninstalled"),
+                Ok(OperatorRequest::Terminate(signal)) => {
+                    return EndCause::Requested(signal.to_string());
+                }
+                Ok(OperatorRequest::HandOver) => match hand_over {
+                    Some(_) => self.tell_take_over(LogLevel::Warn, &"one is under way already"),
+                    None => hand_over = self.begin_hand_over(),
+                },
+                Ok(OperatorRequest::HandedOver(Ok(process))) => {
+                    return EndCause::HandedOver(process);
+                }
+                Ok(OperatorRequest::HandedOver(Err(error))) => {
+                    hand_over = None;
+                    self.tell_take_over(LogLevel::Error, &format!("{error}; this process goes on"));
+                }
+                Err(_) => unreachable!("the program has a sender"),
             }
         }
     }
 
+    /// Starts a new process that takes over.
+    fn begin_hand_over(&self) -> Option<HandOver> {
+        let sender = self.sender.clone();
+        let limit = self.config.settings.take_over;
+        let begun = HandOver::begin(self.gateway.sockets(), limit, move |outcome| {
+            // Fails when the program ends.
+            let _ = sender.send(OperatorRequest::HandedOver(outcome));
+        });
+        match begun {
+            Ok(hand_over) => {
+                self.tell_take_over(LogLevel::Info, &"a new process starts");
+                Some(hand_over)
+            }
+            Err(error) => {
+                self.tell_take_over(LogLevel::Error, &format!("{error}; this process goes on"));
+                None
+            }
+        }
+    }
+
+    fn tell_take_over(&self, level: LogLevel, what: &dyn Display) {
+        let message = format_args!("take-over: {what}");
+        self.log.write(level, LogKind::Lifecycle, &message, &[]);
+    }
+
     fn reload(&mut self) {
+        self.manager.tell_reloading();
+        self.apply_reload();
+        self.manager.tell_ready();
+    }
+
+    fn apply_reload(&mut self) {
         let config = match self.input.load() {
             Ok(config) => config,
             Err(problems) => {
@@ -151,12 +258,24 @@ impl Program {
     }
 
     /// Drains the gateway, and says what it has done.
-    fn end(self, cause: &str) -> Result<(), ProgramError> {
+    fn end(self, cause: EndCause) -> Result<(), ProgramError> {
+        let failed = |error: waterwheel::executor::Error| ProgramError::Failed(error.to_string());
+        let (cause, is_last) = match cause {
+            EndCause::Requested(cause) => {
+                self.manager.tell_stopping();
+                (cause, true)
+            }
+            EndCause::HandedOver(process) => {
+                self.gateway.stop_accepting().map_err(failed)?;
+                (format!("process {process} has taken over"), false)
+            }
+        };
         self.console.line(&format!(
             "{cause}: delivering what was published; a second signal ends the gateway at once"
         ));
-        let failed = |error: waterwheel::executor::Error| ProgramError::Failed(error.to_string());
-        self.gateway.give_notice().map_err(failed)?;
+        if is_last {
+            self.gateway.give_notice().map_err(failed)?;
+        }
         let drained = self.gateway.drain().map_err(failed)?;
         let counts = self.gateway.core().counters().counts();
         let sum = |counts: &[u64]| counts.iter().sum::<u64>();
@@ -186,7 +305,7 @@ fn load(input: &ProgramInput) -> Result<LoadedConfig, ProgramError> {
 }
 
 /// Prints where the gateway listens and who may use it. The first line is read by programs.
-fn tell_start(gateway: &Gateway, console: &Console, log: &GatewayLog) {
+fn tell_start(gateway: &Gateway, descriptors: Option<u64>, console: &Console, log: &GatewayLog) {
     let tls = gateway.tls().map(|tls| format!("TLS: {}; ", tls.description())).unwrap_or_default();
     for socket in gateway.sockets() {
         console.line(&format!("listening on {socket}; {tls}stop with Ctrl-C"));
@@ -198,11 +317,12 @@ fn tell_start(gateway: &Gateway, console: &Console, log: &GatewayLog) {
         console.line(&format!("page: {scheme}://{address}/"));
     }
     let version = env!("CARGO_PKG_VERSION");
+    let descriptors = descriptors.map_or(String::from("unlimited"), |limit| limit.to_string());
     log.write(
         LogLevel::Info,
         LogKind::Lifecycle,
         &"the gateway serves",
-        &[("version", &version), ("access", &access)],
+        &[("version", &version), ("access", &access), ("descriptors", &descriptors)],
     );
 }
 

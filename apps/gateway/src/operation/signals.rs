@@ -6,7 +6,9 @@
 use std::io::{self, IsTerminal};
 use std::sync::mpsc::Sender;
 
-use waterwheel::net::{ReloadSignal, Terminate, TerminationSignal};
+use waterwheel::net::{ReloadSignal, TakeOverSignal, Terminate, TerminationSignal};
+
+use super::take_over::hand_over::TakeOverError;
 
 /// A request to the main thread.
 #[derive(Debug)]
@@ -17,6 +19,10 @@ pub enum OperatorRequest {
     Reload,
     /// SIGHUP after the terminal was closed: end.
     TerminalClosed,
+    /// SIGUSR2: start a new process that takes over.
+    HandOver,
+    /// The new process is ready, and this is its id; or there is none.
+    HandedOver(Result<u32, TakeOverError>),
 }
 
 /// Installs the handlers of all signals. From now on no signal ends the program but a second SIGTERM or SIGINT.
@@ -26,8 +32,11 @@ pub enum OperatorRequest {
 pub fn install(requests: &Sender<OperatorRequest>) -> io::Result<()> {
     let terminate = Terminate::new()?;
     let reload = ReloadSignal::new()?;
+    let take_over = TakeOverSignal::new()?;
     let first = requests.clone();
     terminate.on_first_signal(move |signal| send(&first, OperatorRequest::Terminate(signal)));
+    let of_take_over = requests.clone();
+    take_over.on_signal(move || send(&of_take_over, OperatorRequest::HandOver))?;
     let had_terminal = has_terminal();
     let requests = requests.clone();
     reload.on_signal(move || {
