@@ -19,7 +19,7 @@
 //! |---|---|
 //! | what operators set | [`config`], [`access`] |
 //! | how the parts are assembled and drained | [`gateway`] |
-//! | how a connection finds its protocol, and the routes of HTTP | [`port`], [`tls`] |
+//! | how a connection finds its protocol, and the routes of HTTP | [`port`] |
 //! | what clients say and are told | [`protocols`], [`topic`], [`error_code`], [`client_protocol`] |
 //! | how a command is carried out and a publication delivered | [`session`], [`engine`] |
 //! | what operators see | [`page`], [`metrics`], [`log`]; [`demo`] makes something to see |
@@ -40,5 +40,4 @@ pub mod page;
 pub mod port;
 pub mod protocols;
 pub mod session;
-pub mod tls;
 pub mod topic;

@@ -19,8 +19,8 @@ use crate::page::slow_log::SlowLog;
 use crate::port::listening_socket::ListeningSocket;
 use crate::port::options::PortOptions;
 use crate::port::routes::{RouteParts, build_router};
+use crate::port::tls::tls_port::{TlsFiles, TlsPort};
 use crate::session::core::{CoreError, CoreParts, GatewayCore};
-use crate::tls::port::{TlsFiles, TlsPort};
 
 /// The parts that need files or checks, and no thread.
 pub(super) struct CheckedParts {

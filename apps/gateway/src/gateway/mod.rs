@@ -28,9 +28,13 @@ use crate::port::admission::PortAdmission;
 use crate::port::detection::{ConnectionPipeline, PortProtocols};
 use crate::port::listening_socket::ListeningSocket;
 use crate::port::routes::RouteParts;
+use crate::port::tls::tls_port::TlsPort;
 use crate::protocols::lines::LineProtocol;
 use crate::session::core::GatewayCore;
-use crate::tls::port::TlsPort;
+
+/// How long connections are served as usual after the last one was accepted: the first request of a client comes with its
+/// connection, or a few round trips later.
+const SETTLE_TIME: Duration = Duration::from_millis(500);
 
 /// Time limit for the threads to end after everything is delivered.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
@@ -178,7 +182,8 @@ impl Gateway {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// Stops accepting; another process has the sockets.
+    /// Stops accepting, because another process has the sockets, and waits until connections that were accepted at the last
+    /// moment have said what they want.
     ///
     /// # Errors
     /// An event loop has died.
@@ -186,7 +191,7 @@ impl Gateway {
         for server in &self.servers {
             server.close().join()?;
         }
-        Ok(())
+        self.on_a_loop(sleep(SETTLE_TIME))
     }
 
     /// Makes `/readyz` answer 503 and waits for the time of the notice, in which everything else goes on.

@@ -10,8 +10,8 @@ use waterwheel::http::HttpServer;
 use super::exporter::{GatewayFigures, MetricsExporter};
 use super::process::{ProcessFigures, unix_time};
 use crate::log::gateway_log::GatewayLog;
+use crate::port::tls::tls_port::TlsPort;
 use crate::session::core::GatewayCore;
-use crate::tls::port::TlsPort;
 
 /// Collects the figures of a gateway. Any thread may ask.
 pub struct MetricsCollector {

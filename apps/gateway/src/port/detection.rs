@@ -11,8 +11,8 @@ use waterwheel::http::HttpServer;
 use waterwheel::tls::AlpnHandler;
 
 use super::options::PortOptions;
+use crate::port::tls::tls_port::TlsPort;
 use crate::protocols::lines::LineProtocol;
-use crate::tls::port::TlsPort;
 
 /// The time that a trusted proxy has for the beginning of its header.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -5,9 +5,12 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::net::getsockname;
+use rustix::net::{getsockname, listen};
 use waterwheel::channel::Listener;
 use waterwheel::net::{Inherited, existing_listener};
+
+/// The number of connections that may wait to be accepted: the kernel's default limit (somaxconn). A reconnect storm fills it.
+const BACKLOG: i32 = 4096;
 
 /// A socket that listens. The descriptor stays with the gateway for as long as the process runs: a new process that takes over
 /// gets it, and no client is refused meanwhile.
@@ -35,6 +38,8 @@ impl ListeningSocket {
     /// The name has no address, or none can be bound.
     pub fn bind(host: &str, port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((host, port))?;
+        // Once more, because the standard library asks for 128.
+        listen(&listener, BACKLOG)?;
         Ok(Self { fd: listener.into(), origin: SocketOrigin::Bound })
     }
 

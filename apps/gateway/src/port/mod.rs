@@ -20,3 +20,4 @@ pub mod detection;
 pub mod listening_socket;
 pub mod options;
 pub mod routes;
+pub mod tls;

@@ -41,8 +41,9 @@ impl Default for PortOptions {
             connections: 25_000,
             // A network of an office behind one address.
             connections_per_address: 2_048,
-            // A person at a terminal is greeted at once; programs send their first bytes with the connection.
-            silence: Some(Duration::from_millis(300)),
+            // For a person at a terminal. Longer than a lost packet or a busy machine holds the first bytes of a request up,
+            // whose client would take the greeting for the answer.
+            silence: Some(Duration::from_secs(2)),
             detection_timeout: Duration::from_secs(10),
             head_bytes: MessageLimits::DEFAULT_HEAD_BYTES,
             head_timeout: Duration::from_secs(10),

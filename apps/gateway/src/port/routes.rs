@@ -3,21 +3,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, StatusCode};
-use serde_json::json;
 use waterwheel::http::{
-    Body, IntoResponse, InvalidRoute, Request, Response, Router, RouterBuilder, query_pairs,
+    Body, IntoResponse, InvalidRoute, Request, Response, Router, RouterBuilder,
 };
 
-use crate::access::credential::credential_of;
-use crate::error_code::{ErrorCode, GatewayError};
 use crate::metrics::collector::MetricsCollector;
 use crate::metrics::health::{HEALTHY, ReadinessAnswer, readiness};
 use crate::metrics::prometheus;
 use crate::page::assets;
 use crate::page::live::LiveView;
 use crate::protocols::ProtocolOptions;
+use crate::protocols::http::{add_routes, refuse_others};
 use crate::session::core::GatewayCore;
 
 /// The parts that answer requests. Shared by the routes of all loops.
@@ -44,7 +42,7 @@ pub struct RouteParts {
 pub fn build_router(parts: &Arc<RouteParts>) -> Result<Router, InvalidRoute> {
     let router = assets::add_routes(Router::builder());
     let router = add_operator_routes(router, parts);
-    crate::protocols::http::add_routes(router, &parts.core, &parts.protocols).build()
+    add_routes(router, &parts.core, &parts.protocols).build()
 }
 
 fn add_operator_routes(router: RouterBuilder, parts: &Arc<RouteParts>) -> RouterBuilder {
@@ -58,8 +56,8 @@ fn add_operator_routes(router: RouterBuilder, parts: &Arc<RouteParts>) -> Router
 
 impl RouteParts {
     fn stream_snapshots(&self, request: &Request) -> Response {
-        if let Err(error) = self.check_admin(request) {
-            return refusal(&error);
+        if let Some(refusal) = refuse_others(&self.core, &self.protocols, request) {
+            return refusal;
         }
         match self.live.open() {
             Ok(stream) => stream.into_response(),
@@ -73,9 +71,9 @@ impl RouteParts {
 
     fn show_metrics(&self, request: &Request) -> Response {
         if !self.has_open_metrics
-            && let Err(error) = self.check_admin(request)
+            && let Some(refusal) = refuse_others(&self.core, &self.protocols, request)
         {
-            return refusal(&error);
+            return refusal;
         }
         let mut response = Response::new(Body::from(self.metrics.text()));
         let content_type = HeaderValue::from_static(prometheus::CONTENT_TYPE);
@@ -88,39 +86,6 @@ impl RouteParts {
         let ReadinessAnswer { status, body } = readiness(is_draining, &self.core.engine().status());
         plain_text(StatusCode::from_u16(status).unwrap_or(StatusCode::SERVICE_UNAVAILABLE), body)
     }
-
-    /// Checks that the client of a request may see what is for operators.
-    fn check_admin(&self, request: &Request) -> Result<(), GatewayError> {
-        let field = request.headers().get("authorization").and_then(|field| field.to_str().ok());
-        let token = query_pairs(request.uri()).find(|(name, _)| name == "token");
-        let token = token.map(|(_, token)| token.into_owned());
-        let credential = credential_of(field, token.as_deref())?;
-        let requester = self.core.authenticate(credential, None)?;
-        match requester.identity.permissions.is_admin {
-            true => Ok(()),
-            false => {
-                let message =
-                    "this is for operators: it needs the admin key, or a token of an admin";
-                Err(GatewayError::new(ErrorCode::NotPermitted, message))
-            }
-        }
-    }
-}
-
-/// Returns the answer to a request that is refused.
-fn refusal(error: &GatewayError) -> Response {
-    let body = json!({"error": {
-        "code": error.code.number(), "name": error.code.name(), "message": error.message,
-    }});
-    let status = StatusCode::from_u16(error.code.http_status());
-    let mut response =
-        plain_text(status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR), &body.to_string());
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    if error.code.http_status() == 401 {
-        headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
-    }
-    response
 }
 
 fn plain_text(status: StatusCode, text: &str) -> Response {

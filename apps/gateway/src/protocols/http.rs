@@ -8,10 +8,11 @@ use waterwheel::http::{Request, Response, RouterBuilder};
 use super::events::EventsRoute;
 use super::http_api::HttpApi;
 use super::http_api::answers::{error_response, preflight_response, share_with};
+use super::http_api::request::RequestFacts;
 use super::options::ProtocolOptions;
 use super::origin::check_origin;
 use super::websocket::WebSocketRoute;
-use crate::error_code::GatewayError;
+use crate::error_code::{ErrorCode, GatewayError};
 use crate::session::core::GatewayCore;
 
 /// Adds `/ws`, `/events`, `/api/publish`, `/api/history`, `/api/presence`, `/api/topics` and `/topics/{topic}` to a router.
@@ -35,6 +36,32 @@ pub fn add_routes(
         .add(Method::POST, "/api/publish", async move |request| publish.publish(request).await)
         .add(Method::POST, "/topics/{topic}", async move |request| body.publish_body(request).await)
         .router
+}
+
+/// Returns the answer to a request for what operators see: a refusal, unless the client is an admin and no page of another host
+/// asks.
+pub(crate) fn refuse_others(
+    core: &Arc<GatewayCore>,
+    options: &ProtocolOptions,
+    request: &Request,
+) -> Option<Response> {
+    let check = || {
+        check_origin(request, &options.allowed_origins)?;
+        let facts = RequestFacts::of(request);
+        let requester = core.authenticate(facts.credential()?, facts.peer())?;
+        match requester.identity.permissions.is_admin {
+            true => Ok(()),
+            false => {
+                let message =
+                    "this is for operators: it needs the admin key, or a token of an admin";
+                Err(GatewayError::new(ErrorCode::NotPermitted, message))
+            }
+        }
+    };
+    check().err().map(|error| {
+        core.counters().on_this_loop().count_refusal(error.code);
+        error_response(&error)
+    })
 }
 
 /// Routes that pages of listed origins may use.

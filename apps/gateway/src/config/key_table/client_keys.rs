@@ -81,10 +81,22 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "Most publications in an answer to history"
     ),
     key!(
+        "answers.history_bytes",
+        Size(1024, 1 << 30),
+        limits.history_bytes,
+        "Most bytes of payloads in an answer to history; one publication is always sent"
+    ),
+    key!(
         "answers.recovered",
         Count(1, 1_000_000),
         limits.recovered,
         "Most publications that a subscription recovers"
+    ),
+    key!(
+        "answers.recovered_bytes",
+        Size(1024, 1 << 30),
+        limits.recovered_bytes,
+        "Most bytes of payloads that a subscription recovers"
     ),
     key!(
         "answers.presence",

@@ -91,12 +91,15 @@ mod tests {
     use std::collections::HashSet;
 
     use super::*;
+    use crate::access::rate::RateLimit;
     use crate::config::settings::GatewaySettings;
     use crate::config::value::ConfigValue;
     use crate::config::value::RawValue;
     use crate::config::value::ValueKind::{
         Choice, Count, Flag, Networks, Path, Paths, Secret, Size, Text, Texts, Time,
     };
+    use crate::protocols::ProtocolOptions;
+    use crate::session::limits::GatewayLimits;
 
     /// Every default is accepted by its key and shown as it was.
     #[test]
@@ -146,6 +149,61 @@ mod tests {
             }
         }
         assert!(filled.len() > KEYS.iter().count(), "two keys fill the same field");
+    }
+
+    /// The patterns name all fields: a new limit does not compile before it has a key, or a reason here.
+    #[test]
+    fn g06_every_limit_has_a_key() {
+        let GatewaySettings { limits, protocols, port_options, history, .. } =
+            GatewaySettings::default();
+        let GatewayLimits {
+            clients: _,
+            clients_per_address: _,
+            subscriptions: _,
+            waiting_commands: _,
+            batch: _,
+            message_bytes: _,
+            publish_rate: RateLimit { per_second: _, burst: _ },
+            publish_rate_per_address: RateLimit { .. },
+            name_bytes: _,
+            history: _,
+            history_bytes: _,
+            recovered: _,
+            recovered_bytes: _,
+            presence: _,
+            topics: _,
+            loop_backlog: _,
+            loop_backlog_bytes: _,
+            engine_timeout: _,
+            connect_timeout: _,
+            topic: _, // The keys of topics.
+        } = limits;
+        let ProtocolOptions {
+            queue_messages: _,
+            queue_bytes: _,
+            slow_clients: _,
+            allowed_origins: _,
+            ping_interval: _,
+            ping_timeout: _,
+            close_timeout: _,
+            compression: _,
+            event_heartbeat: _,
+            line_bytes: _,
+            line_idle: _,
+        } = protocols;
+        let of = |prefixes: &[&str]| {
+            let is_one = |key: &&ConfigKey| prefixes.iter().any(|it| key.name.starts_with(it));
+            KEYS.iter().filter(is_one).count()
+        };
+        let clients = ["clients.", "answers.", "fanout.", "engine.timeout"];
+        assert_eq!(of(&clients), 21, "two fields are rates, of two keys each; {limits:?}");
+        assert_eq!(of(&["slow_clients.", "origins.", "websocket.", "events.", "lines."]), 11);
+        assert_eq!(of(&["history."]), 6, "{history:?}");
+        assert_eq!(
+            of(&["proxy.", "connections.", "detection.", "http.", "metrics."]),
+            11,
+            "{port_options:?}"
+        );
     }
 
     #[test]

@@ -171,6 +171,8 @@ impl SessionState {
 
     /// Sends a text to a user.
     fn push(&self, requester: &Requester, user: &str, text: &str) -> Result<(), GatewayError> {
+        // A drain closes the receivers when this has ended.
+        let _operation = self.core.begin_operation()?;
         if requester.identity.permissions.publish.is_empty() {
             let message = "no permission to send texts";
             return Err(GatewayError::new(ErrorCode::NotPermitted, message));

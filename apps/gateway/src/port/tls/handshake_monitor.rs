@@ -108,13 +108,13 @@ impl Handler for HandshakeMonitor {
         Ok(())
     }
 
+    /// Reports the errors of TLS. They have closed the connection, and are of no use to the handlers after this one.
     fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
-        if let Some(tls) = error.find::<TlsError>()
-            && is_reported(tls)
-        {
-            self.report(ctx, tls);
+        match error.find::<TlsError>() {
+            Some(tls) if is_reported(tls) => self.report(ctx, tls),
+            Some(_) => {}
+            None => ctx.fire_error(error),
         }
-        ctx.fire_error(error);
         Ok(())
     }
 }

@@ -23,7 +23,7 @@ use waterwheel::tls::{
     TlsOptions,
 };
 
-use crate::tls::handshake_monitor::{HandshakeCounters, HandshakeCounts, HandshakeMonitor};
+use crate::port::tls::handshake_monitor::{HandshakeCounters, HandshakeCounts, HandshakeMonitor};
 
 /// The files of TLS, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
