@@ -16,6 +16,7 @@ use crate::engine::memory::MemoryEngine;
 use crate::log::gateway_log::GatewayLog;
 use crate::metrics::counters::GatewayCounters;
 use crate::page::slow_log::SlowLog;
+use crate::port::host_guard::HostGuard;
 use crate::port::listening_socket::ListeningSocket;
 use crate::port::options::PortOptions;
 use crate::port::routes::{RouteParts, build_router};
@@ -83,14 +84,17 @@ pub(super) fn start_loops(
 
 /// Makes the server of HTTP, with a router for each loop.
 pub(super) fn http_server(
-    options: &PortOptions,
+    options: &Arc<PortOptions>,
     parts: &Arc<RouteParts>,
 ) -> Result<HttpServer, GatewayStartError> {
     // Two routes that are the same fail here, and not at the first connection of a loop.
     build_router(parts)?;
-    let parts = parts.clone();
-    let router =
-        move || build_router(&parts).unwrap_or_else(|_| unreachable!("it was built before"));
+    let (parts, guarded) = (parts.clone(), options.clone());
+    let router = move || {
+        let router = build_router(&parts);
+        let router = router.unwrap_or_else(|_| unreachable!("it was built before"));
+        HostGuard::new(router, &parts.core, &guarded)
+    };
     let server = HttpServer::per_loop(router)
         .limits(MessageLimits::default().max_head_bytes(options.head_bytes))
         .head_timeout(options.head_timeout)

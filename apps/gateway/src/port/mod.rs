@@ -13,10 +13,13 @@
 //!    that HTTP/1 gives to its preface.
 //! 3. A client that sends nothing for a while is one of lines, so that a person at a terminal is greeted. Behind TLS the time
 //!    counts from the end of the handshake.
-//! 4. A connection from a trusted proxy begins with a PROXY header; from others a PROXY header is a line that is not understood.
+//! 4. An open gateway answers requests for hosts of this machine alone: a page of a stranger's domain is not the gateway's own,
+//!    wherever its name leads.
+//! 5. A connection from a trusted proxy begins with a PROXY header; from others a PROXY header is a line that is not understood.
 
 pub mod admission;
 pub mod detection;
+pub mod host_guard;
 pub mod listening_socket;
 pub mod options;
 pub mod routes;

@@ -10,6 +10,8 @@ use waterwheel::http::MessageLimits;
 pub struct PortOptions {
     /// The networks of proxies. Their connections begin with a PROXY header, which names the client.
     pub trusted_proxies: Vec<Network>,
+    /// Names of hosts under which an open gateway answers, besides those of this machine; `*` stands for all.
+    pub allowed_hosts: Vec<String>,
     /// Maximum number of connections; more are closed at once.
     pub connections: usize,
     /// Maximum number of connections of an address. Loopback and trusted proxies have no such limit.
@@ -37,6 +39,7 @@ impl Default for PortOptions {
     fn default() -> Self {
         Self {
             trusted_proxies: Vec::new(),
+            allowed_hosts: Vec::new(),
             // The default limit of clients, and a quarter for pages, metrics and publishers.
             connections: 25_000,
             // A network of an office behind one address.
@@ -56,6 +59,12 @@ impl Default for PortOptions {
 }
 
 impl PortOptions {
+    /// True if the name of a host is listed.
+    #[must_use]
+    pub fn is_allowed_host(&self, host: &str) -> bool {
+        self.allowed_hosts.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(host))
+    }
+
     /// True if connections of this address begin with a PROXY header.
     #[must_use]
     pub fn is_trusted_proxy(&self, address: std::net::IpAddr) -> bool {

@@ -58,10 +58,13 @@ pub(crate) fn refuse_others(
             }
         }
     };
-    check().err().map(|error| {
-        core.counters().on_this_loop().count_refusal(error.code);
-        error_response(&error)
-    })
+    check().err().map(|error| refusal(core, &error))
+}
+
+/// Counts a refusal, and returns its answer.
+pub(crate) fn refusal(core: &GatewayCore, error: &GatewayError) -> Response {
+    core.counters().on_this_loop().count_refusal(error.code);
+    error_response(error)
 }
 
 /// Routes that pages of listed origins may use.
@@ -82,10 +85,7 @@ impl SharedRoutes {
         let methods = if method == Method::GET { "GET" } else { "POST" };
         let Self { router, core, options } = self;
         let refusals = core.clone();
-        let refuse = move |error: &GatewayError| {
-            refusals.counters().on_this_loop().count_refusal(error.code);
-            error_response(error)
-        };
+        let refuse = move |error: &GatewayError| refusal(&refusals, error);
         let (refuse_preflight, allowed) = (refuse.clone(), options.clone());
         let router =
             router.route(

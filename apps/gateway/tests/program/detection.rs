@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use super::support::http::{self, HttpClient};
 use super::support::lines::{HELLO, LineClient, connect, connect_from};
-use super::support::process::Process;
+use super::support::process::{Process, program};
 
 #[test]
 fn k13_a_silent_client_is_greeted_and_speaks_lines() {
@@ -122,4 +122,30 @@ fn k04_a_trusted_proxy_names_the_client_and_others_cannot() {
     stranger.say("PROXY TCP4 192.0.2.1 192.0.2.9 1000 443");
     stranger.expect(HELLO);
     stranger.expect_begin("ERR unknown_command ");
+}
+
+/// A page of a domain that leads to this machine is a page of the gateway's host, as far as browsers know.
+#[test]
+fn g03_an_open_gateway_takes_no_requests_for_the_hosts_of_strangers() {
+    let status = |gateway: &Process, request: &str| {
+        let mut client = HttpClient::connect(gateway.address);
+        client.send(format!("{request}\r\n\r\n").as_bytes());
+        client.read_answer().unwrap().status
+    };
+    const FOREIGN: &str = "Host: evil.example:7000\r\nOrigin: http://evil.example:7000";
+    let publish = "POST /topics/news HTTP/1.1\r\nContent-Length: 0\r\n";
+    let open = Process::start(&[]);
+    assert_eq!(status(&open, &format!("{publish}{FOREIGN}")), 403);
+    assert_eq!(status(&open, &format!("GET / HTTP/1.1\r\n{FOREIGN}")), 403);
+    assert_eq!(status(&open, &format!("GET /readyz HTTP/1.1\r\n{FOREIGN}")), 200);
+    let own = "Host: localhost:7000\r\nOrigin: http://localhost:7000";
+    assert_eq!(status(&open, &format!("{publish}{own}")), 200);
+    let listing = Process::start(&["--hosts-allowed", "evil.example"]);
+    assert_eq!(status(&listing, &format!("{publish}{FOREIGN}")), 200);
+    // With keys, a name proves nothing and opens nothing.
+    let mut command = program();
+    command.env("WATERWHEEL_ADMIN_KEY", "0123456789abcdef0123");
+    let keyed = Process::start_from(command, &[]);
+    assert_eq!(status(&keyed, &format!("{publish}{FOREIGN}")), 401);
+    assert_eq!(status(&keyed, &format!("GET / HTTP/1.1\r\n{FOREIGN}")), 200);
 }

@@ -200,8 +200,8 @@ mod tests {
         assert_eq!(of(&["slow_clients.", "origins.", "websocket.", "events.", "lines."]), 11);
         assert_eq!(of(&["history."]), 6, "{history:?}");
         assert_eq!(
-            of(&["proxy.", "connections.", "detection.", "http.", "metrics."]),
-            11,
+            of(&["proxy.", "hosts.", "connections.", "detection.", "http.", "metrics."]),
+            12,
             "{port_options:?}"
         );
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bounds::{HOUR, MILLISECOND, SECOND};
 use crate::config::key::ConfigKey;
-use crate::config::value::ValueKind::{Count, Flag, Networks, Path, Size, Text, Time};
+use crate::config::value::ValueKind::{Count, Flag, Networks, Path, Size, Text, Texts, Time};
 
 pub(super) static KEYS: &[ConfigKey] = &[
     key!("bind", Text, bind, "Address or host name to listen on"),
@@ -61,6 +61,12 @@ pub(super) static KEYS: &[ConfigKey] = &[
         Networks,
         port_options.trusted_proxies,
         "Networks whose connections begin with a PROXY header, which names the client"
+    ),
+    key!(
+        "hosts.allowed",
+        Texts,
+        port_options.allowed_hosts,
+        "Hosts for which an open gateway takes requests, besides addresses and this machine; * stands for all"
     ),
     key!(
         "connections.max",
