@@ -1,6 +1,7 @@
 //! The life of the gateway: readiness, drain, signals.
 
 use std::io::{ErrorKind, Read, Write};
+use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 use waterwheel::executor::{Clock, DEFAULT_QUIET_PERIOD};
@@ -170,4 +171,11 @@ fn g05_the_page_its_scripts_and_the_metrics_are_served() {
     {
         assert!(metrics.body.contains(sample), "{sample} in {}", metrics.body);
     }
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("promtool: {error}; scripts/test installs it"));
+    promtool.stdin.take().unwrap().write_all(metrics.body.as_bytes()).unwrap();
+    assert!(promtool.wait().unwrap().success());
 }

@@ -155,10 +155,4 @@ pub(super) static KEYS: &[ConfigKey] = &[
         limits.loop_backlog_bytes,
         "Bytes of those publications"
     ),
-    key!(
-        "engine.timeout",
-        Time(SECOND, HOUR),
-        limits.engine_timeout,
-        "How long the engine may take"
-    ),
 ];

@@ -5,6 +5,7 @@
 //! | the port, TLS, connections, HTTP | `server_keys.rs` |
 //! | tokens, the admin key, clients without a credential | `access_keys.rs` |
 //! | what clients may hold, send and ask for; histories | `client_keys.rs` |
+//! | the engine | `engine_keys.rs` |
 //! | WebSocket, server-sent events, lines | `protocol_keys.rs` |
 //! | metrics, the log | `operation_keys.rs` |
 
@@ -47,6 +48,7 @@ macro_rules! is_given {
 mod access_keys;
 mod bounds;
 mod client_keys;
+mod engine_keys;
 mod operation_keys;
 mod protocol_keys;
 mod server_keys;
@@ -56,6 +58,7 @@ pub static KEYS: KeyTable = KeyTable(&[
     server_keys::KEYS,
     access_keys::KEYS,
     client_keys::KEYS,
+    engine_keys::KEYS,
     protocol_keys::KEYS,
     operation_keys::KEYS,
 ]);
