@@ -117,7 +117,7 @@ pub enum AccessConfigError {
     /// The gateway would be open to the network.
     #[error(
         "without keys, anyone who reaches the gateway may subscribe and publish, and it listens on an address other than \
-         loopback: configure keys of tokens or an admin key, or set open"
+         loopback, or behind a trusted proxy: configure keys of tokens or an admin key, or set open"
     )]
     OpenToNetwork,
     /// Keys cannot be used.

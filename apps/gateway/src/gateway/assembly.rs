@@ -35,13 +35,8 @@ impl CheckedParts {
         addresses: impl Iterator<Item = IpAddr>,
         log: &GatewayLog,
     ) -> Result<Self, GatewayStartError> {
-        let reporter: Arc<dyn Reporter> = Arc::new(log.clone());
-        let tls = match tls_files(&settings.tls) {
-            Some(files) => Some(Arc::new(TlsPort::load(files, &reporter)?)),
-            None => None,
-        };
-        let exposure = Exposure::of(addresses);
-        let access = Arc::new(AccessControl::new(&settings.access, exposure, &reporter)?);
+        let tls = load_tls(settings, log)?;
+        let access = load_access(settings, addresses, log)?;
         Ok(Self { access, tls })
     }
 
@@ -57,6 +52,30 @@ impl CheckedParts {
         let history = settings.history;
         GatewayCore::new(parts, |sink| Ok(Arc::new(MemoryEngine::new(history, sink))))
     }
+}
+
+/// Reads the files of TLS; `None` if the port speaks plain text.
+pub(super) fn load_tls(
+    settings: &GatewaySettings,
+    log: &GatewayLog,
+) -> Result<Option<Arc<TlsPort>>, GatewayStartError> {
+    let reporter: Arc<dyn Reporter> = Arc::new(log.clone());
+    let Some(files) = tls_files(&settings.tls) else { return Ok(None) };
+    Ok(Some(Arc::new(TlsPort::load(files, &reporter)?)))
+}
+
+/// Reads the keys. Clients of a trusted proxy come from anywhere, wherever the gateway listens.
+pub(super) fn load_access(
+    settings: &GatewaySettings,
+    addresses: impl Iterator<Item = IpAddr>,
+    log: &GatewayLog,
+) -> Result<Arc<AccessControl>, GatewayStartError> {
+    let reporter: Arc<dyn Reporter> = Arc::new(log.clone());
+    let exposure = match settings.port_options.trusted_proxies.is_empty() {
+        true => Exposure::of(addresses),
+        false => Exposure::Network,
+    };
+    Ok(Arc::new(AccessControl::new(&settings.access, exposure, &reporter)?))
 }
 
 /// Starts the loops. The watchdog notes slow work for the page, and reports it.

@@ -16,7 +16,7 @@ use waterwheel::net::Tcp;
 
 pub use self::start_error::GatewayStartError;
 
-use self::assembly::{CheckedParts, http_server, listen, start_loops};
+use self::assembly::{CheckedParts, http_server, listen, load_access, load_tls, start_loops};
 use crate::config::settings::GatewaySettings;
 use crate::demo;
 use crate::log::gateway_log::GatewayLog;
@@ -67,14 +67,21 @@ impl Gateway {
     /// Checks what the settings name, and listens at no address.
     ///
     /// # Errors
-    /// The first problem.
-    pub fn check(settings: &GatewaySettings, log: &GatewayLog) -> Result<(), GatewayStartError> {
+    /// All problems.
+    pub fn check(
+        settings: &GatewaySettings,
+        log: &GatewayLog,
+    ) -> Result<(), Vec<GatewayStartError>> {
         let addresses = (settings.bind.as_str(), settings.port).to_socket_addrs();
         let addresses = addresses
-            .map_err(|cause| GatewayStartError::Listen { address: settings.bind.clone(), cause })?;
-        let parts = CheckedParts::load(settings, addresses.map(|address| address.ip()), log)?;
-        parts.make_core(settings)?;
-        Ok(())
+            .map_err(|cause| GatewayStartError::Listen { address: settings.bind.clone(), cause });
+        let tls = load_tls(settings, log);
+        let core = addresses.and_then(|addresses| {
+            let access = load_access(settings, addresses.map(|address| address.ip()), log)?;
+            Ok(CheckedParts { access, tls: None }.make_core(settings)?)
+        });
+        let problems: Vec<_> = [tls.err(), core.err()].into_iter().flatten().collect();
+        if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
     /// Starts a gateway on these sockets. What no client sees goes to the log.

@@ -70,7 +70,10 @@ enum ProgramError {
 fn check(input: &ProgramInput, console: &Console) -> Result<(), ProgramError> {
     let config = load(input)?;
     let log = GatewayLog::new(config.settings.log);
-    Gateway::check(&config.settings, &log).map_err(|error| failure(&error, &config))?;
+    Gateway::check(&config.settings, &log).map_err(|problems| {
+        let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        ProgramError::Config(problems.join("\n"))
+    })?;
     console.print(config.description());
     console.line("the configuration is usable");
     Ok(())

@@ -77,8 +77,10 @@ fn g06_a_check_reads_the_files_that_the_configuration_names_and_listens_nowhere(
     assert!(status == Some(2) && told.contains(missing), "{told}");
     let (status, _, told) = run(&["--check", "--admin-key-file", missing]);
     assert!(status == Some(2) && told.contains(missing), "{told}");
-    let (status, _, told) = run(&["--check", "--tls-certificate", missing, "--tls-key", missing]);
+    let args = ["--check", "--tls-certificate", missing, "--tls-key", missing];
+    let (status, _, told) = run(&[&args[..], &["--tokens-jwks", "/nowhere/else.json"]].concat());
     assert!(status == Some(2) && told.contains(missing), "{told}");
+    assert!(told.contains("/nowhere/else.json"), "all problems: {told}");
 }
 
 #[test]
@@ -90,6 +92,8 @@ fn g03_without_keys_no_address_but_loopback_is_served() {
             assert!(told.contains("anyone who reaches the gateway may"), "{told}");
         }
     }
+    let (status, _, told) = run(&["--check", "--proxy-trusted", "127.0.0.1"]);
+    assert!(status == Some(2) && told.contains("behind a trusted proxy"), "{told}");
     let mut gateway = Process::start(&["--bind", "127.0.0.1"]);
     let told = gateway.line_with("access: ");
     assert!(told.contains("open: any program on this machine may do everything"), "{told}");

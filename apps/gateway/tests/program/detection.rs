@@ -97,7 +97,7 @@ fn k13_a_request_line_beyond_the_limit_is_answered_by_http() {
 #[test]
 fn k04_a_trusted_proxy_names_the_client_and_others_cannot() {
     // The guard of addresses counts the proxy as nobody, and the limit of clients the address in the header.
-    let args = ["--proxy-trusted", "127.0.0.9/32", "--clients-per-address", "1"];
+    let args = ["--proxy-trusted", "127.0.0.9/32", "--clients-per-address", "1", "--open"];
     let gateway = Process::start(&args);
     let through_proxy = |header: &[u8]| {
         let socket = connect_from(Ipv4Addr::new(127, 0, 0, 9), gateway.address);
