@@ -23,7 +23,7 @@
 //! | a socket that exists already | [`existing_listener`], [`existing_stream`]; [`Inherited`] for systemd socket activation |
 //!
 //! Each transport runs over any of these drivers. [`Terminate`] ties SIGTERM and SIGINT to a drain of the
-//! process's loops; [`ReloadSignal`] reports SIGHUP.
+//! process's loops; [`ReloadSignal`] reports SIGHUP, [`TakeOverSignal`] SIGUSR2.
 //!
 //! Sockets and descriptors are passed to a driver as an opaque [`Io`](waterwheel_channel::driver::Io): a
 //! [`Socket`], a [`DatagramSocket`], or any [`ForeignSource`] by way of [`foreign_io`].
@@ -53,9 +53,11 @@ mod error_context;
 mod foreign;
 mod reload_signal;
 mod resolver;
+mod signal_calls;
 mod signals;
 mod sockets;
 mod sys;
+mod take_over_signal;
 
 pub use crate::drivers::auto::Auto;
 pub use crate::drivers::blocking::Blocking;
@@ -74,3 +76,4 @@ pub use crate::sockets::tcp::Tcp;
 pub use crate::sockets::udp::Udp;
 pub use crate::sockets::unix_datagrams::UnixDatagrams;
 pub use crate::sockets::unix_streams::Unix;
+pub use crate::take_over_signal::TakeOverSignal;

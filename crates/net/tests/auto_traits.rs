@@ -2,8 +2,8 @@
 
 use waterwheel_net::{
     Auto, Blocking, CoarseEpoll, DatagramSocket, Epoll, ForeignSource, InheritError, Inherited,
-    Poll, ReloadSignal, Socket, SystemResolver, Tcp, Terminate, TerminationSignal, Udp, Unix,
-    UnixDatagrams,
+    Poll, ReloadSignal, Socket, SystemResolver, TakeOverSignal, Tcp, Terminate, TerminationSignal,
+    Udp, Unix, UnixDatagrams,
 };
 
 #[path = "../../../support/auto_traits.rs"]
@@ -20,6 +20,7 @@ fn public_types_cross_threads_as_listed() {
         is!(Epoll: true true true),
         is!(Poll: true true true),
         is!(ReloadSignal: true true true),
+        is!(TakeOverSignal: true true true),
         is!(Socket: true true true),
         is!(SystemResolver: true true true),
         is!(Tcp: true true true),

@@ -24,7 +24,7 @@
 //! | limiting connections | [`ConnectionLimit`](channel::ConnectionLimit); by address: [`NetworkFilter`](handlers::NetworkFilter), [`AddressLimit`](handlers::AddressLimit), [`AcceptRate`](handlers::AcceptRate) in a [`GuardChain`](channel::GuardChain) |
 //! | limiting rates, of a channel or of many | [`TrafficShaping`](handlers::TrafficShaping), [`TrafficLimiter`](handlers::TrafficLimiter) |
 //! | existing sockets | [`Inherited`](net::Inherited), [`existing_listener`](net::existing_listener), [`existing_stream`](net::existing_stream) |
-//! | graceful shutdown, reload by SIGHUP | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate); [`ReloadSignal`](net::ReloadSignal) |
+//! | graceful shutdown, reload by SIGHUP, take-over by SIGUSR2 | [`EventLoopGroup::drain`](channel::EventLoopGroup::drain), [`Terminate`](net::Terminate); [`ReloadSignal`](net::ReloadSignal), [`TakeOverSignal`](net::TakeOverSignal) |
 //! | finding handlers that block a loop, metrics | [`Watchdog`](executor::Watchdog), [`LoopMetrics`](channel::LoopMetrics) |
 //! | tasks, timers, promises | [`EventExecutor`](executor::EventExecutor), [`PromiseFuture`](executor::PromiseFuture) |
 //! | tests | the crate `waterwheel-testkit`, its `embedded` first |

@@ -8,6 +8,7 @@
 //! | tokens or an admin key | yes | may do what is granted to them | any |
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use thiserror::Error;
@@ -37,6 +38,8 @@ pub struct AccessConfig {
     pub token_publish: Vec<String>,
     /// The key that permits everything.
     pub admin_key: Option<Secret>,
+    /// A file with that key, in place of [`admin_key`](Self::admin_key). A line end at the end does not belong to it.
+    pub admin_key_file: Option<PathBuf>,
     /// True if clients without a credential are accepted although there are keys, or addresses other than loopback.
     pub allow_anonymous: bool,
     /// The filters that clients without a credential may subscribe to; `None`: all without keys of tokens, otherwise none.
@@ -56,6 +59,7 @@ impl Default for AccessConfig {
             token_subscribe: Vec::new(),
             token_publish: Vec::new(),
             admin_key: None,
+            admin_key_file: None,
             allow_anonymous: false,
             anonymous_subscribe: None,
             anonymous_publish: None,
@@ -113,7 +117,7 @@ pub enum AccessConfigError {
     /// The gateway would be open to the network.
     #[error(
         "without keys, anyone who reaches the gateway may subscribe and publish, and it listens on an address other than \
-         loopback: configure keys of tokens or an admin key, or say allow_anonymous"
+         loopback, or behind a trusted proxy: configure keys of tokens or an admin key, or set open"
     )]
     OpenToNetwork,
     /// Keys cannot be used.

@@ -11,7 +11,7 @@ use waterwheel::handlers::AcceptRate;
 use super::config::{AccessConfig, AccessConfigError, Exposure, FailureLimit, MIN_ADMIN_KEY_BYTES};
 use super::grants::Grants;
 use super::identity::{ClientIdentity, Permissions};
-use super::keys::key_set::KeySet;
+use super::keys::key_set::{KeySet, read_secret_file};
 use super::secret::Secret;
 use super::token::claims::{Claims, MAX_LEEWAY_SECONDS};
 use super::token::error::TokenError;
@@ -164,14 +164,18 @@ impl std::fmt::Debug for AccessControl {
 
 impl AccessPolicy {
     fn load(config: &AccessConfig, exposure: Exposure) -> Result<Self, AccessConfigError> {
-        let has_keys = !config.token_keys.is_empty() || config.admin_key.is_some();
+        let admin_key = match &config.admin_key_file {
+            Some(path) => Some(read_secret_file(path)?),
+            None => config.admin_key.clone(),
+        };
+        let has_keys = !config.token_keys.is_empty() || admin_key.is_some();
         if !has_keys && !config.allow_anonymous && exposure == Exposure::Network {
             return Err(AccessConfigError::OpenToNetwork);
         }
         if config.claims.leeway > MAX_LEEWAY_SECONDS {
             return Err(AccessConfigError::Leeway(config.claims.leeway));
         }
-        if config.admin_key.as_ref().is_some_and(|key| !is_admin_key_usable(key)) {
+        if admin_key.as_ref().is_some_and(|key| !is_admin_key_usable(key)) {
             return Err(AccessConfigError::AdminKey);
         }
         let limits = &config.claims.topics;
@@ -182,9 +186,9 @@ impl AccessPolicy {
         };
         Ok(Self {
             verifier: TokenVerifier::new(keys, config.claims.clone(), config.max_token_bytes),
-            admin_key: config.admin_key.clone(),
-            token_subscribe: grants("token_subscribe", &config.token_subscribe, limits)?,
-            token_publish: grants("token_publish", &config.token_publish, limits)?,
+            admin_key,
+            token_subscribe: grants("tokens.subscribe", &config.token_subscribe, limits)?,
+            token_publish: grants("tokens.publish", &config.token_publish, limits)?,
             anonymous,
         })
     }
@@ -234,8 +238,8 @@ fn anonymous_identity(
         None => Ok(default.clone()),
     };
     let permissions = Permissions {
-        subscribe: filters("anonymous_subscribe", &config.anonymous_subscribe)?,
-        publish: filters("anonymous_publish", &config.anonymous_publish)?,
+        subscribe: filters("anonymous.subscribe", &config.anonymous_subscribe)?,
+        publish: filters("anonymous.publish", &config.anonymous_publish)?,
         is_admin: !has_keys && exposure == Exposure::Loopback,
     };
     Ok(ClientIdentity { user: None, permissions: permissions.into(), expires_at: None })

@@ -51,7 +51,7 @@ pub fn guide_table() -> String {
     let mut text =
         String::from("| key | default | accepts | SIGHUP | meaning |\n|---|---|---|---|---|\n");
     let defaults = GatewaySettings::default();
-    for key in KEYS {
+    for key in KEYS.iter() {
         let default = match (key.is_secret(), key.shown_in(&defaults)) {
             (true, _) => String::new(),
             (false, shown) if shown.is_empty() => String::new(),
@@ -78,6 +78,7 @@ fn placeholder(key: &ConfigKey) -> &'static str {
         Kind::Path => "FILE",
         Kind::Texts => "TEXT,TEXT",
         Kind::Paths => "FILE,FILE",
+        Kind::Networks => "NETWORK,NETWORK",
     }
 }
 
@@ -99,7 +100,7 @@ mod tests {
     #[test]
     fn g06_the_help_has_every_flag_and_no_line_that_is_too_long() {
         let help = help_text();
-        for key in KEYS {
+        for key in KEYS.iter() {
             let line = format!("  {} ", key.flag());
             assert_eq!(help.contains(&line), !key.is_secret(), "{}", key.name);
         }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use waterwheel::channel::Network;
+
 use super::settings::GatewaySettings;
 use super::value::{ConfigValue, RawValue, ShownValue, ValueKind};
 use crate::access::secret::Secret;
@@ -147,6 +149,16 @@ impl ConfigField for Vec<PathBuf> {
 
     fn to_value(&self) -> ConfigValue {
         ConfigValue::List(self.iter().map(|path| path.display().to_string()).collect())
+    }
+}
+
+impl ConfigField for Vec<Network> {
+    fn from_value(value: ConfigValue) -> Option<Self> {
+        Vec::<String>::from_value(value)?.iter().map(|network| network.parse().ok()).collect()
+    }
+
+    fn to_value(&self) -> ConfigValue {
+        ConfigValue::List(self.iter().map(ToString::to_string).collect())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::error::ConfigProblem;
 use super::loader::LoadedConfig;
+use crate::engine::limits::HistoryLimits;
 
 /// Returns what does not go together.
 pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
@@ -22,6 +23,15 @@ pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
     if config.is_set("admin.key") && config.is_set("admin.key_file") {
         let other = config.source_of("admin.key_file");
         conflict("admin.key", format!("and admin.key_file ({other}) are both set"));
+    }
+    let HistoryLimits { topic_bytes, total_bytes, .. } = config.settings.history;
+    if topic_bytes > total_bytes {
+        let name =
+            if config.is_set("history.bytes") { "history.bytes" } else { "history.total_bytes" };
+        conflict(
+            name,
+            format!("allows a topic {topic_bytes} bytes, but all topics only {total_bytes}"),
+        );
     }
     problems
 }

@@ -7,6 +7,10 @@ use super::key::choice_field;
 use crate::access::config::AccessConfig;
 use crate::access::keys::key_set::KeySource;
 use crate::access::secret::Secret;
+use crate::engine::limits::HistoryLimits;
+use crate::port::options::PortOptions;
+use crate::protocols::{ProtocolOptions, SlowClientPolicy};
+use crate::session::limits::GatewayLimits;
 use crate::topic::limits::TopicLimits;
 
 /// The values of all keys. The default is a gateway for this machine: port 7000 on loopback, open to its programs.
@@ -20,6 +24,8 @@ pub struct GatewaySettings {
     pub loops: Option<usize>,
     /// Time limit of a drain.
     pub drain: Duration,
+    /// How long readyz answers 503 before a drain refuses clients.
+    pub drain_notice: Duration,
     /// Time limit for a new process to take over.
     pub take_over: Duration,
     /// The files of TLS.
@@ -30,6 +36,14 @@ pub struct GatewaySettings {
     pub access: AccessConfig,
     /// The limits of topics and filters.
     pub topics: TopicLimits,
+    /// The limits of clients; their limits of topics come from [`topics`](Self::topics).
+    pub limits: GatewayLimits,
+    /// The limits of histories.
+    pub history: HistoryLimits,
+    /// The protocols of clients.
+    pub protocols: ProtocolOptions,
+    /// The port and its connections.
+    pub port_options: PortOptions,
     /// The watchdog reports work that holds a loop for longer than this; `None`: no watchdog.
     pub watchdog: Option<Duration>,
     /// True if the gateway makes demo traffic.
@@ -62,8 +76,6 @@ pub struct KeySettings {
     pub jwks: Vec<PathBuf>,
     /// The admin key.
     pub admin: Option<Secret>,
-    /// A file with the admin key.
-    pub admin_file: Option<PathBuf>,
 }
 
 /// The log.
@@ -104,6 +116,11 @@ choice_field!(LogFormat {
     "json" => LogFormat::Json,
 });
 
+choice_field!(SlowClientPolicy {
+    "drop" => SlowClientPolicy::Drop,
+    "disconnect" => SlowClientPolicy::Disconnect,
+});
+
 choice_field!(LogLevel {
     "error" => LogLevel::Error,
     "warn" => LogLevel::Warn,
@@ -118,12 +135,17 @@ impl Default for GatewaySettings {
             port: 7000,
             loops: None,
             drain: Duration::from_secs(10),
+            drain_notice: Duration::ZERO,
             // A new process reads its files and starts its loops: milliseconds, or seconds on a busy machine.
             take_over: Duration::from_secs(30),
             tls: TlsSettings::default(),
             keys: KeySettings::default(),
             access: AccessConfig::default(),
             topics: TopicLimits::default(),
+            limits: GatewayLimits::default(),
+            history: HistoryLimits::default(),
+            protocols: ProtocolOptions::default(),
+            port_options: PortOptions::default(),
             watchdog: Some(Duration::from_millis(100)),
             demo: false,
             log: LogSettings::default(),
@@ -149,6 +171,7 @@ impl GatewaySettings {
         self.access.token_keys =
             secret.into_iter().chain(secret_file).chain(public_keys).chain(jwks).collect();
         self.access.claims.topics = self.topics;
+        self.limits.topic = self.topics;
         self.access.admin_key = keys.admin.clone();
     }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use waterwheel::channel::Network;
+
 /// A value as a source has it, before its key is known to accept it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RawValue {
@@ -58,6 +60,8 @@ pub enum ValueKind {
     Texts,
     /// A list of paths.
     Paths,
+    /// A list of networks, `10.0.0.0/8`, and addresses.
+    Networks,
 }
 
 impl ValueKind {
@@ -85,6 +89,13 @@ impl ValueKind {
             (Self::Text | Self::Path | Self::Secret, RawValue::Text(text)) => {
                 (!text.is_empty()).then(|| ConfigValue::Text(text.clone()))
             }
+            (Self::Networks, _) => match Self::Texts.read(raw)? {
+                ConfigValue::List(networks) => {
+                    let are_valid = networks.iter().all(|each| each.parse::<Network>().is_ok());
+                    are_valid.then_some(ConfigValue::List(networks))
+                }
+                _ => None,
+            },
             (Self::Texts | Self::Paths, RawValue::List(texts)) => read_list(texts.iter()),
             (Self::Texts | Self::Paths, RawValue::Text(text)) if text.is_empty() => {
                 Some(ConfigValue::List(Vec::new()))
@@ -109,6 +120,7 @@ impl fmt::Display for ValueKind {
             Self::Secret => f.write_str("a secret"),
             Self::Texts => f.write_str("a list of texts"),
             Self::Paths => f.write_str("a list of paths"),
+            Self::Networks => f.write_str("a list of networks"),
         }
     }
 }

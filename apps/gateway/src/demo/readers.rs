@@ -62,6 +62,10 @@ impl ClientConnection for DemoReader {
 
     fn push(&self, _push: &Push) {}
 
+    fn is_ready(&self) -> bool {
+        true
+    }
+
     fn pause_commands(&self, _is_paused: bool) {}
 
     fn close(&self, _error: GatewayError, _may_reconnect: bool) {

@@ -30,7 +30,7 @@ pub enum LogKind {
     Degraded,
     /// Work that holds a loop.
     Slow,
-    /// What libraries log through `tracing`.
+    /// The events of libraries, through `tracing`.
     Library,
 }
 

@@ -7,7 +7,7 @@ pub const HEALTHY: &str = "ok\n";
 
 /// The answer to `/readyz`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Readiness {
+pub struct ReadinessAnswer {
     /// The status of HTTP.
     pub status: u16,
     /// The body: `ok`, or the reason.
@@ -17,14 +17,14 @@ pub struct Readiness {
 /// Says whether a load balancer shall send clients here. The reasons are the same for everybody: addresses of an engine are
 /// for operators.
 #[must_use]
-pub fn readiness(is_draining: bool, engine: &EngineStatus) -> Readiness {
+pub fn readiness(is_draining: bool, engine: &EngineStatus) -> ReadinessAnswer {
     if is_draining {
-        return Readiness { status: 503, body: "draining\n" };
+        return ReadinessAnswer { status: 503, body: "draining\n" };
     }
     if !engine.is_available {
-        return Readiness { status: 503, body: "engine unavailable\n" };
+        return ReadinessAnswer { status: 503, body: "engine unavailable\n" };
     }
-    Readiness { status: 200, body: "ok\n" }
+    ReadinessAnswer { status: 200, body: "ok\n" }
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
             ..EngineStatus::default()
         };
         let of = |is_draining, engine| {
-            let Readiness { status, body } = readiness(is_draining, &engine);
+            let ReadinessAnswer { status, body } = readiness(is_draining, &engine);
             (status, body)
         };
         assert_eq!(of(false, engine(true)), (200, "ok\n"));

@@ -7,6 +7,7 @@
 //!
 //! No label has a value that a peer has chosen: the number of time series is that of loops, protocols and errors.
 
+pub mod collector;
 pub mod counters;
 pub mod exporter;
 pub mod health;

@@ -16,6 +16,10 @@ pub trait ClientConnection: 'static {
     /// client later how many.
     fn push(&self, push: &Push);
 
+    /// True while the client takes what it is sent. While it does not, its commands wait: answers are not to pile up for it.
+    /// The connection calls [`Session::resume`](super::Session::resume) when this has become true again.
+    fn is_ready(&self) -> bool;
+
     /// Stops reading commands while as many wait as a client may have, and goes on.
     fn pause_commands(&self, is_paused: bool);
 

@@ -38,7 +38,7 @@ pub struct GatewayCore {
     instance: u32,
     next_client: AtomicU64,
     clients: AtomicUsize,
-    drain: DrainState,
+    drain: OperationsInProgress,
 }
 
 /// The parts that a gateway is made of.
@@ -66,7 +66,7 @@ pub enum CoreError {
 /// The operations in progress. An operation counts itself, then looks at the flag; the drain sets the flag, then looks at
 /// the count; all sequentially consistent, so that one of them sees the other.
 #[derive(Debug, Default)]
-struct DrainState {
+struct OperationsInProgress {
     is_draining: AtomicBool,
     in_progress: AtomicUsize,
     waiting: Mutex<Vec<Waker>>,
@@ -81,7 +81,7 @@ pub(super) struct ClientPlace {
 }
 
 /// An operation in progress.
-pub(super) struct OperationGuard<'a>(&'a DrainState);
+pub(super) struct OperationGuard<'a>(&'a OperationsInProgress);
 
 impl GatewayCore {
     /// Creates the core, with the engine that `open_engine` returns; it is given the sink that the engine hands on to.
@@ -112,7 +112,7 @@ impl GatewayCore {
             instance: RandomState::new().hash_one(std::process::id()) as u32,
             next_client: AtomicU64::new(1),
             clients: AtomicUsize::new(0),
-            drain: DrainState::default(),
+            drain: OperationsInProgress::default(),
         }))
     }
 
@@ -261,7 +261,7 @@ impl Drop for OperationGuard<'_> {
 }
 
 /// Returns the error of a gateway that drains.
-pub(super) fn closing() -> GatewayError {
+pub(crate) fn closing() -> GatewayError {
     GatewayError::new(ErrorCode::Closing, "this gateway is shutting down; connect again")
 }
 

@@ -31,9 +31,13 @@ pub struct GatewayLimits {
     pub name_bytes: usize,
     /// Maximum number of publications in one answer to `history`.
     pub history: usize,
+    /// Maximum number of bytes of the payloads in one answer to `history`, which has at least one publication nevertheless.
+    pub history_bytes: usize,
     /// Maximum number of publications that one subscription recovers. If the history has more, the latest are recovered
     /// and the answer tells a gap.
     pub recovered: usize,
+    /// Maximum number of bytes of the payloads that one subscription recovers, with the same answer.
+    pub recovered_bytes: usize,
     /// Maximum number of clients in one answer to `presence`; the count is of all.
     pub presence: usize,
     /// Maximum number of topics in one answer to `topics`.
@@ -66,7 +70,10 @@ impl Default for GatewayLimits {
             publish_rate_per_address: RateLimit { per_second: 5_000, burst: 10_000 },
             name_bytes: 128,
             history: 1_000,
+            history_bytes: 1024 * 1024,
             recovered: 10_000,
+            // 10,000 of 400 bytes each. A client that does not read holds them, beyond its queue.
+            recovered_bytes: 4 * 1024 * 1024,
             presence: 1_000,
             topics: 1_000,
             // A loop that is 65,536 publications behind has stood still for seconds.

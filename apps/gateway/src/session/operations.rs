@@ -80,7 +80,7 @@ impl GatewayCore {
         Ok(GatewayReply::PublishedBatch(checked.into_iter().map(merge).collect()))
     }
 
-    /// Reads the history. `limit` is reduced to the limit of the gateway.
+    /// Reads the history. `limit` is reduced to the limit of the gateway. The position of the page is the one to read on from.
     ///
     /// # Errors
     /// `not_permitted`, `engine_unavailable`, `closing`.
@@ -94,7 +94,10 @@ impl GatewayCore {
         let _operation = self.begin_operation()?;
         check_subscribe(requester, &filter)?;
         let limit = limit.unwrap_or(usize::MAX).min(self.limits().history);
-        self.call_engine(self.engine().history(HistoryQuery { filter, since, limit })).await
+        let query = HistoryQuery { filter, since, limit };
+        let mut page = self.call_engine(self.engine().history(query)).await?;
+        cut_page(&mut page, self.limits().history_bytes);
+        Ok(page)
     }
 
     /// Returns who is present in a topic.
@@ -188,6 +191,24 @@ impl GatewayCore {
         let from: Option<Arc<str>> = requester.user().cloned();
         let time = u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX);
         Ok(NewPublication { topic, payload, from, time })
+    }
+}
+
+/// Cuts a page behind this number of bytes, but not before the end of its first publication. With publications missing at the
+/// end, its position becomes that of the last one that it has.
+fn cut_page(page: &mut HistoryPage, max_bytes: usize) {
+    let mut bytes = 0_usize;
+    let fits = page.publications.iter().take_while(|publication| {
+        bytes = bytes.saturating_add(publication.payload.len());
+        bytes <= max_bytes
+    });
+    let count = fits.count().max(1);
+    if count < page.publications.len() {
+        page.publications.truncate(count);
+        page.has_more = true;
+    }
+    if let (true, Some(last)) = (page.has_more, page.publications.last()) {
+        page.position = last.position;
     }
 }
 

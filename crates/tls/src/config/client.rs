@@ -12,7 +12,7 @@ use rustls::{CipherSuite, ClientConfig, KeyLog, NamedGroup, RootCertStore};
 use super::error::TlsConfigError;
 use super::identity::Identity;
 use super::pem::{self, PemText};
-use super::protocol::ProtocolOptions;
+use super::protocol::TlsProtocolOptions;
 use super::resumption::{MAX_SESSIONS, check_limit};
 use super::roots;
 
@@ -38,7 +38,7 @@ impl ClientTls {
             verifier: None,
             identity: None,
             cached_sessions: ClientTlsBuilder::DEFAULT_SESSIONS,
-            protocol: ProtocolOptions::default(),
+            protocol: TlsProtocolOptions::default(),
         }
     }
 
@@ -72,7 +72,7 @@ pub struct ClientTlsBuilder {
     verifier: Option<Arc<dyn ServerCertVerifier>>,
     identity: Option<Result<Identity, TlsConfigError>>,
     cached_sessions: usize,
-    protocol: ProtocolOptions,
+    protocol: TlsProtocolOptions,
 }
 
 /// Where roots are taken from.

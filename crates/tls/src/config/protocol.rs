@@ -11,7 +11,7 @@ use super::key_log::KeyLogChoice;
 
 /// The part of a builder that servers and clients share.
 #[derive(Default)]
-pub(crate) struct ProtocolOptions {
+pub(crate) struct TlsProtocolOptions {
     pub(crate) is_tls13_only: bool,
     /// `None` for those of the provider.
     pub(crate) cipher_suites: Option<Vec<CipherSuite>>,
@@ -21,7 +21,7 @@ pub(crate) struct ProtocolOptions {
     pub(crate) key_log: KeyLogChoice,
 }
 
-impl ProtocolOptions {
+impl TlsProtocolOptions {
     /// Returns the provider of the cryptography with the chosen cipher suites and key exchanges, in the order of the
     /// choice.
     pub(crate) fn provider(&self) -> Result<Arc<CryptoProvider>, TlsConfigError> {

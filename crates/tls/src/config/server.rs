@@ -11,7 +11,7 @@ use super::chooser::ConfigChooser;
 use super::client_certificates::ClientCertificates;
 use super::error::TlsConfigError;
 use super::pem;
-use super::protocol::ProtocolOptions;
+use super::protocol::TlsProtocolOptions;
 use super::resumption::ServerResumption;
 
 /// The configuration of a server, for [`TlsHandler::server`](crate::TlsHandler::server). A clone is the same
@@ -47,7 +47,7 @@ impl ServerTls {
             clients: ClientCertificates::Ignored,
             revoked: Vec::new(),
             resumption: ServerResumption::default(),
-            protocol: ProtocolOptions::default(),
+            protocol: TlsProtocolOptions::default(),
         }
     }
 
@@ -93,7 +93,7 @@ pub struct ServerTlsBuilder {
     /// Errors are kept until [`build`](Self::build).
     revoked: Vec<Result<Vec<CertificateRevocationListDer<'static>>, TlsConfigError>>,
     resumption: ServerResumption,
-    protocol: ProtocolOptions,
+    protocol: TlsProtocolOptions,
 }
 
 impl ServerTlsBuilder {

@@ -122,8 +122,7 @@ impl KeySet {
                 read_public_keys(text).map_err(|error| unusable(error.to_string()))?
             }
             KeySource::SecretFile(_) | KeySource::Secret(_) => {
-                let secret = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-                let secret = secret.strip_suffix(b"\r").unwrap_or(secret);
+                let secret = without_line_end(&bytes);
                 vec![TokenKey::hmac(secret).map_err(|error| unusable(error.to_string()))?]
             }
         };
@@ -167,6 +166,19 @@ impl KeySet {
     pub fn skipped(&self) -> usize {
         self.skipped
     }
+}
+
+/// Reads the secret in a file. A line end at the end does not belong to it.
+///
+/// # Errors
+/// The file cannot be read, or is too large.
+pub(crate) fn read_secret_file(path: &Path) -> Result<Secret, KeyError> {
+    read_file(path).map(|bytes| Secret::new(without_line_end(&bytes)))
+}
+
+fn without_line_end(bytes: &[u8]) -> &[u8] {
+    let text = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+    text.strip_suffix(b"\r").unwrap_or(text)
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, KeyError> {

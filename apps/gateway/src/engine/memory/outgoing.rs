@@ -43,10 +43,10 @@ pub(super) enum Leader {
 }
 
 /// The place of an entry in the queue, counted from the first ever.
-pub(super) type Ticket = u64;
+pub(super) type OutgoingTicket = u64;
 
 /// The key of a waker: the entry that it waits for, and a number that makes it unique.
-pub(super) type WaiterKey = (Ticket, u64);
+pub(super) type WaiterKey = (OutgoingTicket, u64);
 
 /// The queue of a sink. All threads use it under the lock of the engine.
 #[derive(Debug)]
@@ -55,8 +55,8 @@ pub(super) struct OutgoingQueue {
     pub(super) leader: Leader,
     entries: VecDeque<Outgoing>,
     bytes: usize,
-    queued: Ticket,
-    handed_on: Ticket,
+    queued: OutgoingTicket,
+    handed_on: OutgoingTicket,
     waiters: BTreeMap<WaiterKey, Waker>,
     last_key: u64,
     is_closed: bool,
@@ -102,12 +102,12 @@ impl OutgoingQueue {
     }
 
     /// Returns the ticket of the last entry.
-    pub(super) fn last_ticket(&self) -> Ticket {
+    pub(super) fn last_ticket(&self) -> OutgoingTicket {
         self.queued
     }
 
     /// True if the entry with this ticket was handed on, and all before it.
-    pub(super) fn is_handed_on(&self, ticket: Ticket) -> bool {
+    pub(super) fn is_handed_on(&self, ticket: OutgoingTicket) -> bool {
         self.handed_on >= ticket
     }
 

@@ -13,7 +13,7 @@ use waterwheel::executor::{Clock, Nanos};
 use super::NAME;
 use super::history::MemoryHistory;
 use super::interest::InterestSet;
-use super::outgoing::{BATCH, Leader, Outgoing, OutgoingQueue, Ticket};
+use super::outgoing::{BATCH, Leader, Outgoing, OutgoingQueue, OutgoingTicket};
 use super::presence::PresenceTable;
 use crate::engine::limits::HistoryLimits;
 use crate::engine::position::Position;
@@ -232,7 +232,7 @@ impl MemoryState {
 /// The future of a call that is complete when its entries were handed on.
 pub(super) struct HandedOn<T> {
     shared: Arc<MemoryShared>,
-    ticket: Ticket,
+    ticket: OutgoingTicket,
     /// The number of the waker that is kept in the queue, if one is.
     key: Option<u64>,
     output: Option<Result<T, EngineError>>,

@@ -140,7 +140,7 @@ impl SessionState {
     /// Returns the identity of the client.
     fn requester(&self) -> Result<Requester, GatewayError> {
         self.requester.borrow().clone().ok_or_else(|| {
-            let message = "this gateway requires a token: send `connect` first";
+            let message = "this gateway requires a token: send `connect`, or AUTH in lines, first";
             GatewayError::new(ErrorCode::TokenRequired, message)
         })
     }
@@ -171,6 +171,8 @@ impl SessionState {
 
     /// Sends a text to a user.
     fn push(&self, requester: &Requester, user: &str, text: &str) -> Result<(), GatewayError> {
+        // A drain closes the receivers when this has ended.
+        let _operation = self.core.begin_operation()?;
         if requester.identity.permissions.publish.is_empty() {
             let message = "no permission to send texts";
             return Err(GatewayError::new(ErrorCode::NotPermitted, message));

@@ -25,12 +25,15 @@ use crate::client_protocol::ClientProtocol;
 use crate::error_code::{ErrorCode, GatewayError};
 use crate::metrics::counters::ClientCounters;
 
+/// Commands for which an empty queue keeps room.
+const KEPT_COMMANDS: usize = 4;
+
 /// The facts that are known of a client when its session is opened.
 #[derive(Clone, Debug)]
 pub struct SessionStart {
     /// The protocol that it speaks.
     pub protocol: ClientProtocol,
-    /// Its address; `None` for local sockets.
+    /// The address of the client; `None` for local sockets.
     pub peer: Option<IpAddr>,
     /// The token or the admin key that came with the request.
     pub credential: Option<String>,
@@ -40,8 +43,9 @@ pub struct SessionStart {
 
 /// A client that is connected. It lives on the loop of its connection; dropping it ends all of its subscriptions.
 ///
-/// Commands wait in a queue while one is carried out; answers are written in the order of the commands. A command that
-/// needs nothing of the engine is carried out inside of [`execute`](Self::execute), if none waits.
+/// Commands wait in a queue while one is carried out, or while the client does not take its answers; answers are written in
+/// the order of the commands. A command that needs nothing of the engine is carried out inside of
+/// [`execute`](Self::execute), if none waits.
 pub struct Session(Rc<SessionState>);
 
 /// The state of a session; the task that carries out commands shares it.
@@ -61,7 +65,7 @@ struct SessionState {
     waiting: RefCell<VecDeque<WaitingCommand>>,
     /// True while a task carries out the commands that wait.
     is_running: Cell<bool>,
-    /// That task, once it waits for the engine.
+    /// The task that carries out commands, once it waits for the engine.
     runner: RefCell<Option<LocalJoin<()>>>,
     /// The task that ends the session when its token expires, or has not come.
     expiry: RefCell<Option<LocalJoin<()>>>,
@@ -153,6 +157,14 @@ impl Session {
         self.0.accept(WaitingCommand { id, command });
     }
 
+    /// Goes on with the commands that wait: the client has taken what it was sent.
+    pub fn resume(&self) {
+        let may_begin = !self.0.is_running.get() && self.0.connection.is_ready();
+        if may_begin && !self.0.waiting.borrow().is_empty() {
+            self.0.start_runner();
+        }
+    }
+
     /// Returns the id of the client.
     #[must_use]
     pub fn client_id(&self) -> &Arc<str> {
@@ -184,7 +196,8 @@ impl SessionState {
             return;
         }
         self.counters.count_command(self.subscriber.protocol);
-        let is_first = !self.is_running.get();
+        let may_begin = !self.is_running.get() && self.connection.is_ready();
+        let is_first = may_begin && self.waiting.borrow().is_empty();
         if is_first && commands::is_immediate(&command.command) {
             let outcome = self.carry_out_now(command.command);
             self.answer(command.id, outcome);
@@ -200,7 +213,7 @@ impl SessionState {
             // The connection did not pause, although it was told to.
             let message = "more commands wait than a client may have";
             self.close(GatewayError::new(ErrorCode::RateExceeded, message), true);
-        } else if is_first {
+        } else if may_begin {
             self.start_runner();
         } else if count >= limits.waiting_commands && !self.is_paused.replace(true) {
             self.connection.pause_commands(true);
@@ -219,7 +232,9 @@ impl SessionState {
     }
 
     async fn run(self: Rc<Self>) {
-        while let Some(WaitingCommand { id, command }) = self.next_command() {
+        while self.connection.is_ready()
+            && let Some(WaitingCommand { id, command }) = self.next_command()
+        {
             let outcome = self.carry_out(command).await;
             self.answer(id, outcome);
         }
@@ -233,7 +248,11 @@ impl SessionState {
         }
         let (next, count) = {
             let mut waiting = self.waiting.borrow_mut();
-            (waiting.pop_front(), waiting.len())
+            let next = waiting.pop_front();
+            if waiting.is_empty() {
+                waiting.shrink_to(KEPT_COMMANDS);
+            }
+            (next, waiting.len())
         };
         if self.is_paused.get() && count <= self.core.limits().waiting_commands / 2 {
             self.is_paused.set(false);

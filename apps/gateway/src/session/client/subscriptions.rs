@@ -25,6 +25,7 @@ use crate::session::delivery::Delivery;
 use crate::session::hub::interest::HubInterest;
 use crate::session::hub::loop_table::LoopTable;
 use crate::session::hub::subscriber::Subscription;
+use crate::session::limits::GatewayLimits;
 use crate::session::operations::check_subscribe;
 use crate::session::requester::Requester;
 use crate::topic::filter::TopicFilter;
@@ -151,7 +152,7 @@ impl SessionState {
             of.epoch != position.epoch || of.is_after(position)
         };
         publications.extend(kept.deliveries.into_iter().filter(is_new));
-        has_gap |= keep_latest(&mut publications, self.core.limits().recovered);
+        has_gap |= keep_latest(&mut publications, self.core.limits());
         Ok(CommandOutcome::subscribed(known_to, publications.into(), has_gap))
     }
 
@@ -172,7 +173,7 @@ impl SessionState {
             let last = page.publications.last().map(|last| last.position);
             let wrap = |publication| Arc::new(Delivery::new(publication));
             publications.extend(page.publications.into_iter().map(wrap));
-            has_gap |= keep_latest(&mut publications, limit);
+            has_gap |= keep_latest(&mut publications, self.core.limits());
             match last {
                 Some(last) if page.has_more && read < limit.saturating_mul(4) => cursor = last,
                 _ => {
@@ -185,11 +186,16 @@ impl SessionState {
     }
 }
 
-/// Removes the oldest publications beyond a limit. Returns true if there were any.
-fn keep_latest(publications: &mut VecDeque<Arc<Delivery>>, limit: usize) -> bool {
-    let excess = publications.len().saturating_sub(limit);
-    publications.drain(..excess);
-    excess > 0
+/// Removes the oldest publications beyond the limits. Returns true if there were any.
+fn keep_latest(publications: &mut VecDeque<Arc<Delivery>>, limits: &GatewayLimits) -> bool {
+    let size = |delivery: &Arc<Delivery>| delivery.publication().payload.len();
+    let mut bytes: usize = publications.iter().map(size).sum();
+    let before = publications.len();
+    while publications.len() > limits.recovered || bytes > limits.recovered_bytes {
+        let Some(oldest) = publications.pop_front() else { break };
+        bytes -= size(&oldest);
+    }
+    publications.len() < before
 }
 
 /// Returns the later of a position of the engine and that of the last publication that was dispatched, which may be of an

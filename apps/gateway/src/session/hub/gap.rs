@@ -167,7 +167,8 @@ impl GapFill {
                         }
                     }
                     Some(HeldCall::Gap(last)) if may_fill => {
-                        self.since = last.or(route.last);
+                        // What the history had beyond is posted already.
+                        self.since = later_of(last.or(route.last), self.filled_to);
                         break false;
                     }
                     Some(HeldCall::Gap(_)) => self.hub.post_missed(&mut to_wake),
@@ -183,6 +184,14 @@ impl GapFill {
         };
         to_wake.iter().for_each(LoopInbox::wake);
         is_finished
+    }
+}
+
+/// Returns the later of two positions; of different epochs, the second.
+fn later_of(first: Option<Position>, second: Option<Position>) -> Option<Position> {
+    match (first, second) {
+        (Some(first), Some(second)) if first.is_after(second) => Some(first),
+        (first, second) => second.or(first),
     }
 }
 

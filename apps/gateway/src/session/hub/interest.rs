@@ -29,7 +29,7 @@ use crate::topic::filter::TopicFilter;
 pub(super) struct FilterInterest {
     loops: Vec<LoopInterest>,
     engine: EngineInterest,
-    /// Those who wait until the call of another has returned.
+    /// The tasks that wait until the call of another has returned.
     waiting: Vec<Waker>,
 }
 
