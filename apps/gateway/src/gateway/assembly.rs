@@ -105,6 +105,7 @@ pub(super) fn start_loops(
 pub(super) fn http_server(
     options: &Arc<PortOptions>,
     parts: &Arc<RouteParts>,
+    has_tls: bool,
 ) -> Result<HttpServer, GatewayStartError> {
     // Two routes that are the same fail here, and not at the first connection of a loop.
     build_router(parts)?;
@@ -112,7 +113,7 @@ pub(super) fn http_server(
     let router = move || {
         let router = build_router(&parts);
         let router = router.unwrap_or_else(|_| unreachable!("it was built before"));
-        HostGuard::new(router, &parts.core, &guarded)
+        HostGuard::new(router, &parts.core, &guarded, has_tls)
     };
     let server = HttpServer::per_loop(router)
         .limits(MessageLimits::default().max_head_bytes(options.head_bytes))

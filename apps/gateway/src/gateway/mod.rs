@@ -108,7 +108,7 @@ impl Gateway {
             has_open_metrics: options.has_open_metrics,
             is_leaving: false.into(),
         });
-        let http = Arc::new(http_server(&options, &parts)?);
+        let http = Arc::new(http_server(&options, &parts, checked.tls.is_some())?);
         parts.metrics.watch_http(&http);
         let lines = LineProtocol::new(&core, &settings.protocols);
         let protocols = PortProtocols { http, lines };

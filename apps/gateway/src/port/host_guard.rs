@@ -2,7 +2,7 @@
 //!
 //! A browser lets a page talk to the host that the page comes from. The owner of a domain can let its name lead to 127.0.0.1
 //! once the page is loaded: then the page and the gateway have one origin, and the gateway does what the page wants. The field
-//! `Host` still has the name.
+//! `Host` still has the name. With TLS there is no such page: the certificate is not for the name of the stranger.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -20,20 +20,26 @@ pub struct HostGuard<S> {
     service: S,
     core: Arc<GatewayCore>,
     options: Arc<PortOptions>,
+    has_tls: bool,
 }
 
 impl<S> HostGuard<S> {
     /// Puts the guard before a service.
     #[must_use]
-    pub fn new(service: S, core: &Arc<GatewayCore>, options: &Arc<PortOptions>) -> Self {
-        Self { service, core: core.clone(), options: options.clone() }
+    pub fn new(
+        service: S,
+        core: &Arc<GatewayCore>,
+        options: &Arc<PortOptions>,
+        has_tls: bool,
+    ) -> Self {
+        Self { service, core: core.clone(), options: options.clone(), has_tls }
     }
 
     fn check(&self, request: &Request) -> Result<(), GatewayError> {
         let Some(host) = host_of(request) else { return Ok(()) };
         // Load balancers ask under any name, and are told nothing.
         let is_harmless = matches!(request.path(), "/healthz" | "/readyz");
-        if is_harmless || is_own_name(host) || self.options.is_allowed_host(host) {
+        if self.has_tls || is_harmless || is_own_name(host) || self.options.is_allowed_host(host) {
             return Ok(());
         }
         let is_open =
