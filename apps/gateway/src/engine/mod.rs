@@ -30,6 +30,7 @@ pub mod limits;
 pub mod memory;
 pub mod position;
 pub mod publication;
+pub mod redis;
 
 use std::fmt;
 use std::future::Future;

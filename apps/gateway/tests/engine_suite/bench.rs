@@ -21,6 +21,14 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Makes engines over one store, for one test.
 pub(crate) trait EngineFixture: Send + Sync + 'static {
+    /// True if the program that the store needs is installed. Without it, the tests print a note and pass.
+    fn is_installed() -> bool
+    where
+        Self: Sized,
+    {
+        true
+    }
+
     /// Starts the store.
     fn start() -> Self
     where

@@ -1,0 +1,178 @@
+//! The handler at the end of the connection: brings answers to their calls, and published messages to the sink.
+
+use std::sync::Arc;
+
+use waterwheel::channel::{Ctx, HandlerResult, InboundHandler};
+use waterwheel::codec::RespValue;
+use waterwheel::executor::{Error, Nanos};
+
+use super::call_queue::{ExpectedAnswer, RedisCall};
+use super::message::{RedisMessage, decode_message};
+use super::progress::MissedSince;
+use super::reply::ReplyValues;
+use super::reply_error::{ErrorConsequence, consequence_of, refused, unavailable};
+use super::script::with_text;
+use super::shared::{EngineTotals, RedisShared};
+use crate::engine::EngineError;
+use crate::engine::position::Position;
+
+/// The handler of a connection.
+pub(super) struct RedisHandler {
+    pub(super) shared: Arc<RedisShared>,
+    pub(super) number: u64,
+}
+
+impl InboundHandler for RedisHandler {
+    type In = RespValue;
+
+    fn on_read(&mut self, ctx: &Ctx<'_>, value: RespValue) -> HandlerResult {
+        match value {
+            RespValue::Push(values) => self.on_push(ctx.now(), &values),
+            value => self.on_answer(ctx.now(), value),
+        }
+    }
+
+    fn on_error(&mut self, ctx: &Ctx<'_>, error: Error) -> HandlerResult {
+        self.shared.detach(self.number, &error.to_string());
+        ctx.close_because(error);
+        Ok(())
+    }
+
+    fn on_inactive(&mut self, _ctx: &Ctx<'_>) -> HandlerResult {
+        self.shared.detach(self.number, "Redis has closed the connection");
+        Ok(())
+    }
+}
+
+impl RedisHandler {
+    fn on_push(&self, now: Nanos, values: &[RespValue]) -> HandlerResult {
+        let text = |index: usize| match values.get(index) {
+            Some(RespValue::Bulk(bytes)) => Some(&bytes[..]),
+            _ => None,
+        };
+        self.shared.lock().silent_since = now;
+        match text(0) {
+            Some(b"message" | b"smessage") => {
+                // Other programs may publish what they like to these channels.
+                if let Some(message) = text(2).and_then(decode_message) {
+                    self.on_message(message);
+                }
+                Ok(())
+            }
+            Some(b"subscribe" | b"ssubscribe" | b"unsubscribe" | b"sunsubscribe") => {
+                match self.shared.lock().calls.confirm_channel() {
+                    true => Ok(()),
+                    false => Err(Error::new("the slot of the channels has moved to another node")),
+                }
+            }
+            _ => Ok(()), // A kind of push that a later version may have.
+        }
+    }
+
+    fn on_message(&self, message: RedisMessage) {
+        match message {
+            RedisMessage::Publication(publication) => {
+                let (missed, is_new) =
+                    self.shared.lock().progress.on_publication(publication.position);
+                self.shared.tell_missed(missed);
+                if is_new {
+                    self.shared.hand_on(|sink| sink.on_publication(Arc::new(publication)));
+                }
+            }
+            RedisMessage::Presence { place, topic, member, is_present } => {
+                if self.shared.lock().progress.on_presence(place) {
+                    self.shared.hand_on(|sink| sink.on_presence(&topic, &member, is_present));
+                }
+            }
+        }
+    }
+
+    fn on_answer(&self, now: Nanos, value: RespValue) -> HandlerResult {
+        let call = {
+            let mut state = self.shared.lock();
+            state.silent_since = now;
+            state.calls.take_answered()
+        };
+        let Some(call) = call else {
+            return Err(Error::new("Redis has sent an answer without a call"));
+        };
+        let error = match value {
+            RespValue::Error(text) | RespValue::BulkError(text) => text,
+            value => {
+                match call.expected {
+                    ExpectedAnswer::Value(promise) => drop(promise.set_success(Ok(value))),
+                    ExpectedAnswer::Beat => self.on_beat(value)?,
+                    ExpectedAnswer::Ignored => {}
+                    ExpectedAnswer::Confirmations(_) => {
+                        return Err(Error::new("Redis has answered a subscription with a value"));
+                    }
+                }
+                return Ok(());
+            }
+        };
+        self.on_error_answer(call, &String::from_utf8_lossy(&error))
+    }
+
+    fn on_error_answer(&self, call: RedisCall, text: &str) -> HandlerResult {
+        let consequence = consequence_of(text);
+        if let (ErrorConsequence::SendText, Some(script)) = (&consequence, call.script) {
+            let command = with_text(script, &call.command);
+            let must_wake = {
+                let mut state = self.shared.lock();
+                self.shared.push(&mut state, RedisCall { command, script: None, ..call })
+            };
+            self.shared.wake_writer(must_wake);
+            return Ok(());
+        }
+        let error = match consequence {
+            ErrorConsequence::Refused => refused(text),
+            _ => unavailable(text),
+        };
+        let must_close = match (&consequence, &call.expected) {
+            (ErrorConsequence::Redirect(_) | ErrorConsequence::Reconnect, _) => true,
+            // Without a subscription or a beat, the engine does not work.
+            (ErrorConsequence::Refused, expected) => {
+                matches!(expected, ExpectedAnswer::Confirmations(_) | ExpectedAnswer::Beat)
+            }
+            _ => false,
+        };
+        if let ErrorConsequence::Redirect(address) = consequence {
+            self.shared.lock().redirect = Some(address);
+        }
+        if let ExpectedAnswer::Value(promise) = call.expected {
+            promise.set_success(Err(error));
+        }
+        if must_close { Err(Error::new(text.to_owned())) } else { Ok(()) }
+    }
+
+    fn on_beat(&self, value: RespValue) -> HandlerResult {
+        let (position, is_new, totals) = read_beat(value).map_err(Error::new)?;
+        let missed = {
+            let mut state = self.shared.lock();
+            state.has_beat = false;
+            state.totals = totals;
+            state.must_renew_notes |= is_new;
+            state.progress.on_answer(position)
+        };
+        self.shared.tell_missed(missed);
+        Ok(())
+    }
+}
+
+/// Reads the answer to a beat: the position, whether the gateway was not known, and the totals.
+fn read_beat(value: RespValue) -> Result<(Position, bool, EngineTotals), EngineError> {
+    let mut values = ReplyValues::of(value)?;
+    let position = values.position()?;
+    let is_new = values.number()? == 1;
+    let (topics, held, bytes) = (values.number()?, values.number()?, values.number()?);
+    Ok((position, is_new, EngineTotals { topics, held, bytes }))
+}
+
+impl RedisShared {
+    /// Tells the sink that publications may be missing.
+    pub(super) fn tell_missed(&self, missed: Option<MissedSince>) {
+        if let Some(MissedSince(last)) = missed {
+            self.hand_on(|sink| sink.on_gap(last));
+        }
+    }
+}

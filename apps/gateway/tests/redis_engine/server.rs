@@ -1,0 +1,135 @@
+//! Real Redis servers, each at an address of its own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The port of all servers; their addresses differ.
+const PORT: u16 = 6379;
+
+/// The persistence of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Persistence {
+    /// A restarted server is empty.
+    Nothing,
+    /// Every change is on the disk before it is answered.
+    AppendOnlyFile,
+}
+
+/// A redis-server. Dropping it kills it, and removes its directory.
+pub(crate) struct RedisServer {
+    address: Ipv4Addr,
+    directory: PathBuf,
+    arguments: Vec<String>,
+    child: Option<Child>,
+}
+
+/// True if redis-server is installed.
+pub(crate) fn is_redis_installed() -> bool {
+    let found = Command::new("redis-server").arg("--version").stdout(Stdio::null()).status();
+    let is_installed = found.is_ok_and(|status| status.success());
+    if !is_installed {
+        println!("not tested: redis-server is not installed");
+    }
+    is_installed
+}
+
+impl RedisServer {
+    /// Starts a server.
+    pub(crate) fn start(persistence: Persistence) -> Self {
+        let arguments: &[&str] = match persistence {
+            Persistence::Nothing => &["--save", ""],
+            Persistence::AppendOnlyFile => {
+                &["--save", "", "--appendonly", "yes", "--appendfsync", "always"]
+            }
+        };
+        Self::with_arguments(arguments)
+    }
+
+    /// Starts a server with further arguments. `{dir}` in them stands for its directory.
+    pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
+        static SERVERS: AtomicU32 = AtomicU32::new(1);
+        let number = SERVERS.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        // 127.64.0.0 to 127.127.255.255: one for each process and server.
+        let [_, _, high, low] = process.to_be_bytes();
+        let address = Ipv4Addr::new(127, 64 | (high & 63), low, u8::try_from(number).unwrap());
+        let directory = std::env::temp_dir().join(format!("waterwheel-engine-{process}-{number}"));
+        fs::create_dir_all(&directory).unwrap();
+        let shown = directory.display().to_string();
+        let arguments = arguments.iter().map(|text| text.replace("{dir}", &shown)).collect();
+        let mut server = Self { address, directory, arguments, child: None };
+        server.restart();
+        server
+    }
+
+    /// Starts the server again, after [`kill`](Self::kill).
+    pub(crate) fn restart(&mut self) {
+        let mut command = Command::new("redis-server");
+        command.args(["--bind", &self.address.to_string(), "--port", &PORT.to_string()]);
+        command.args(["--protected-mode", "no", "--enable-debug-command", "yes"]);
+        command.arg("--dir").arg(&self.directory).args(&self.arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut all = Vec::new();
+        while !all.last().is_some_and(|line: &String| line.contains("eady to accept connections")) {
+            match lines.next() {
+                Some(line) => all.push(line.unwrap()),
+                None => panic!("redis-server has ended: {all:#?}"),
+            }
+        }
+        // Reads the rest, so that the server never blocks on its output.
+        std::thread::spawn(move || lines.for_each(drop));
+        self.child = Some(child);
+    }
+
+    /// Kills the server, without a chance to write anything.
+    pub(crate) fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Stops the process, or lets it go on.
+    pub(crate) fn set_stopped(&self, is_stopped: bool) {
+        let pid = Pid::from_child(self.child.as_ref().unwrap());
+        kill_process(pid, if is_stopped { Signal::STOP } else { Signal::CONT }).unwrap();
+    }
+
+    /// Runs a command with redis-cli, and returns what it prints.
+    pub(crate) fn cli(&self, arguments: &[&str]) -> String {
+        let mut command = Command::new("redis-cli");
+        command.args(["-h", &self.address.to_string(), "-p", &PORT.to_string()]).args(arguments);
+        let output = command.output().unwrap();
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Returns `host:port`.
+    pub(crate) fn host_and_port(&self) -> String {
+        format!("{}:{PORT}", self.address)
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("redis://{}", self.host_and_port())
+    }
+
+    pub(crate) fn directory(&self) -> &PathBuf {
+        &self.directory
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        let _ = fs::remove_dir_all(&self.directory);
+    }
+}
