@@ -1,18 +1,28 @@
 //! What the Redis engine promises beyond the suite, with real servers.
 
+mod access;
+mod cluster;
+mod failures;
+mod gateways;
 mod server;
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use waterwheel::channel::EventLoopGroup;
 use waterwheel::net::Auto;
 use waterwheel_gateway::engine::limits::HistoryLimits;
+use waterwheel_gateway::engine::position::Position;
 use waterwheel_gateway::engine::redis::RedisEngine;
 use waterwheel_gateway::engine::redis::options::RedisOptions;
-use waterwheel_gateway::engine::{Engine, EngineSink};
+use waterwheel_gateway::engine::{Engine, EngineSink, HistoryPage, HistoryQuery, PresencePage};
 
-use crate::engine_suite::{EngineFixture, wait};
+use crate::engine_suite::{EngineFixture, RecordingSink, filter, publish, topic, wait};
+pub(crate) use cluster::RedisCluster;
 use server::{Persistence, RedisServer, is_redis_installed};
+
+/// The longest that a test waits for the state of another process.
+const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A Redis server without persistence.
 pub(crate) struct Redis {
@@ -30,8 +40,7 @@ impl EngineFixture for Redis {
     }
 
     fn engine(&self, limits: HistoryLimits, sink: Arc<dyn EngineSink>) -> Arc<dyn Engine> {
-        let options = RedisOptions::new(self.server.url().parse().unwrap());
-        connect(options, limits, &self.loops, sink)
+        connect(self.server.options(), limits, &self.loops, sink)
     }
 }
 
@@ -49,4 +58,66 @@ fn connect(
     let engine = RedisEngine::open(options, limits, loops, sink).unwrap();
     wait(engine.connected()).unwrap();
     Arc::new(engine)
+}
+
+/// An engine with a sink that records, as one gateway has it.
+struct Gateway {
+    engine: Arc<RedisEngine>,
+    sink: Arc<RecordingSink>,
+    _loops: EventLoopGroup,
+}
+
+impl Gateway {
+    fn start(server: &RedisServer) -> Self {
+        Self::with_options(server.options())
+    }
+
+    fn with_options(options: RedisOptions) -> Self {
+        Self::with_limits(options, HistoryLimits::default())
+    }
+
+    fn with_limits(options: RedisOptions, limits: HistoryLimits) -> Self {
+        let loops = new_loops();
+        let sink = Arc::new(RecordingSink::default());
+        let engine = connect(options, limits, &loops, Arc::clone(&sink) as _);
+        Self { engine, sink, _loops: loops }
+    }
+
+    fn subscribe(&self, text: &str) -> Position {
+        wait(self.engine.subscribe(&filter(text))).unwrap()
+    }
+
+    fn publish(&self, text: &str, value: impl ToString) -> Position {
+        publish(&*self.engine, text, value).unwrap()
+    }
+
+    fn history(&self, text: &str, since: Option<Position>, limit: usize) -> HistoryPage {
+        wait(self.engine.history(HistoryQuery { filter: filter(text), since, limit })).unwrap()
+    }
+
+    /// Waits until the engine says that its server is away.
+    fn wait_away(&self) {
+        wait_until(|| !self.engine.status().is_available);
+    }
+
+    fn wait_available(&self) {
+        wait(self.engine.connected()).unwrap();
+    }
+
+    /// Waits until a topic has as many clients, and returns them.
+    fn wait_presence(&self, text: &str, count: usize) -> PresencePage {
+        let page = || wait(self.engine.presence(&topic(text), 10_000)).unwrap();
+        wait_until(|| page().count == count);
+        page()
+    }
+}
+
+/// Asks until something is true that another process does, up to a deadline.
+#[allow(clippy::disallowed_methods, reason = "a limit for a wait for another process")]
+fn wait_until(mut is_true: impl FnMut() -> bool) {
+    let begin = Instant::now();
+    while !is_true() {
+        assert!(begin.elapsed() < DEADLINE, "not in time");
+        std::thread::yield_now();
+    }
 }

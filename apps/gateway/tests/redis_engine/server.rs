@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use waterwheel_gateway::engine::redis::options::RedisOptions;
 
 /// The port of all servers; their addresses differ.
 const PORT: u16 = 6379;
@@ -51,18 +52,35 @@ impl RedisServer {
         Self::with_arguments(arguments)
     }
 
-    /// Starts a server with further arguments. `{dir}` in them stands for its directory.
+    /// Starts a server with further arguments. `{address}` in them stands for its address.
     pub(crate) fn with_arguments(arguments: &[&str]) -> Self {
+        let port = PORT.to_string();
+        let arguments = [&["--port", &port], arguments].concat();
+        Self::at(Self::reserve_address(), &arguments)
+    }
+
+    /// Starts a server that speaks TLS only.
+    pub(crate) fn with_tls(address: Ipv4Addr, certificate: &str, key: &str) -> Self {
+        let port = PORT.to_string();
+        let mut arguments = vec!["--port", "0", "--tls-port", &port, "--tls-auth-clients", "no"];
+        arguments.extend(["--tls-cert-file", certificate, "--tls-key-file", key]);
+        arguments.extend(["--tls-ca-cert-file", certificate, "--save", ""]);
+        Self::at(address, &arguments)
+    }
+
+    /// Returns an address for one server: 127.64.0.1 to 127.127.255.255, by process and number.
+    pub(crate) fn reserve_address() -> Ipv4Addr {
         static SERVERS: AtomicU32 = AtomicU32::new(1);
         let number = SERVERS.fetch_add(1, Ordering::Relaxed);
-        let process = std::process::id();
-        // 127.64.0.0 to 127.127.255.255: one for each process and server.
-        let [_, _, high, low] = process.to_be_bytes();
-        let address = Ipv4Addr::new(127, 64 | (high & 63), low, u8::try_from(number).unwrap());
-        let directory = std::env::temp_dir().join(format!("waterwheel-engine-{process}-{number}"));
+        let [_, _, high, low] = std::process::id().to_be_bytes();
+        Ipv4Addr::new(127, 64 | (high & 63), low, u8::try_from(number).unwrap())
+    }
+
+    fn at(address: Ipv4Addr, arguments: &[&str]) -> Self {
+        let directory = std::env::temp_dir().join(format!("waterwheel-engine-{address}"));
         fs::create_dir_all(&directory).unwrap();
-        let shown = directory.display().to_string();
-        let arguments = arguments.iter().map(|text| text.replace("{dir}", &shown)).collect();
+        let arguments =
+            arguments.iter().map(|text| text.replace("{address}", &address.to_string())).collect();
         let mut server = Self { address, directory, arguments, child: None };
         server.restart();
         server
@@ -71,7 +89,7 @@ impl RedisServer {
     /// Starts the server again, after [`kill`](Self::kill).
     pub(crate) fn restart(&mut self) {
         let mut command = Command::new("redis-server");
-        command.args(["--bind", &self.address.to_string(), "--port", &PORT.to_string()]);
+        command.args(["--bind", &self.address.to_string()]);
         command.args(["--protected-mode", "no", "--enable-debug-command", "yes"]);
         command.arg("--dir").arg(&self.directory).args(&self.arguments);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
@@ -115,12 +133,14 @@ impl RedisServer {
         format!("{}:{PORT}", self.address)
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("redis://{}", self.host_and_port())
+    /// Returns the options of an engine.
+    pub(crate) fn options(&self) -> RedisOptions {
+        self.options_for("")
     }
 
-    pub(crate) fn directory(&self) -> &PathBuf {
-        &self.directory
+    /// Returns the options of an engine, with an addition to the URL.
+    pub(crate) fn options_for(&self, path: &str) -> RedisOptions {
+        RedisOptions::new(format!("redis://{}{path}", self.host_and_port()).parse().unwrap())
     }
 }
 

@@ -24,6 +24,9 @@ const MAX_LIMIT: usize = 1 << 53;
 /// The result of each publication of a batch.
 type PublishResults = Vec<Result<Position, EngineError>>;
 
+/// A call that publishes, if there is anything to publish, and the places of its publications in the batch.
+type BatchCall = (Range<usize>, Result<Option<PromiseFuture<Answer>>, EngineError>);
+
 impl RedisShared {
     /// Publishes a batch. The calls are in the queue when this returns.
     pub(super) fn publish(
@@ -89,7 +92,7 @@ impl RedisShared {
 
     async fn collect_results(
         self: Arc<Self>,
-        calls: Vec<(Range<usize>, Result<Option<PromiseFuture<Answer>>, EngineError>)>,
+        calls: Vec<BatchCall>,
         mut results: PublishResults,
     ) -> Result<PublishResults, EngineError> {
         for (range, call) in calls {
