@@ -28,6 +28,7 @@
 
 pub mod limits;
 pub mod memory;
+pub mod open;
 pub mod position;
 pub mod publication;
 pub mod redis;

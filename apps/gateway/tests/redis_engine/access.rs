@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use waterwheel_gateway::access::secret::Secret;
+use waterwheel_gateway::config::engine_settings::{EngineKind, EngineSettings};
 use waterwheel_gateway::engine::limits::HistoryLimits;
+use waterwheel_gateway::engine::open::open_engine;
 use waterwheel_gateway::engine::redis::RedisEngine;
 use waterwheel_gateway::engine::redis::options::RedisOptions;
 use waterwheel_gateway::engine::{Engine, EngineStatus};
 
 use super::server::{Persistence, RedisServer, is_redis_installed};
 use super::{Gateway, new_loops, wait_until};
-use crate::engine_suite::{RecordingSink, is_unavailable, json, wait};
+use crate::engine_suite::{RecordingSink, is_unavailable, json, publish, wait};
 
 /// Opens an engine that cannot connect, and returns its status when it says why.
 fn status_with(options: RedisOptions, part: &str) -> EngineStatus {
@@ -39,6 +41,35 @@ fn g08_a_password_is_sent_and_a_wrong_one_is_told() {
     let status = status_with(with("wrong"), "WRONGPASS");
     assert!(!status.is_available && !status.description.contains("wrong\""), "{status:?}");
     status_with(server.options(), "NOAUTH");
+}
+
+#[test]
+fn g08_the_engine_of_the_settings_is_opened_and_connects() {
+    if !is_redis_installed() {
+        return;
+    }
+    let server = RedisServer::with_arguments(&["--save", "", "--requirepass", "secret"]);
+    let settings = EngineSettings {
+        kind: EngineKind::Redis,
+        url: Some(format!("redis://{}/2", server.host_and_port())),
+        password: Some(Secret::new("secret")),
+        prefix: "mine".to_owned(),
+        ..EngineSettings::default()
+    };
+    let loops = new_loops();
+    let open = |settings: &EngineSettings| {
+        let sink = Arc::new(RecordingSink::default());
+        let timeout = Duration::from_secs(5);
+        open_engine(settings, HistoryLimits::default(), timeout, &loops, sink)
+    };
+    let engine = open(&settings).unwrap();
+    assert_eq!(engine.name(), "redis");
+    wait_until(|| engine.status().is_available);
+    publish(&*engine, "a", 0).unwrap();
+    assert_eq!(server.cli(&["-a", "secret", "-n", "2", "XLEN", "{mine}:h:a"]), "1");
+    assert_eq!(open(&EngineSettings::default()).unwrap().name(), "memory");
+    let without = EngineSettings { url: None, ..settings };
+    assert!(open(&without).unwrap_err().to_string().contains("engine.url"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
-//! What the Redis engine promises beyond the suite, with real servers.
+//! Tests of the Redis engine beyond the suite, with real servers.
 
 mod access;
 mod cluster;
 mod failures;
 mod gateways;
+mod restarts;
 mod server;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -126,6 +126,11 @@ impl RedisServer {
         command.args(["-h", &self.address.to_string(), "-p", &PORT.to_string()]).args(arguments);
         let output = command.output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
+    }
+
+    /// Returns the directory of the server.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Returns `host:port`.

@@ -6,10 +6,10 @@
 use std::sync::Arc;
 
 use super::limits::{HISTORY_BYTES_PER_CALL, HISTORY_PER_CALL, TOPICS_PER_CALL};
-use super::message::{decode_entry, decode_topic};
-use super::reply::ReplyValues;
-use super::reply_error::unavailable;
-use super::script::RedisScript;
+use super::scripts::RedisScript;
+use super::scripts::error_reply::unavailable;
+use super::scripts::message::{decode_entry, decode_topic};
+use super::scripts::reply::ReplyValues;
 use super::shared::{RedisShared, answer_of};
 use crate::engine::position::Position;
 use crate::engine::publication::Publication;
@@ -17,7 +17,7 @@ use crate::engine::{EngineError, HistoryPage, HistoryQuery, TopicFacts, TopicPag
 use crate::topic::filter::TopicFilter;
 
 /// A question while it is answered.
-struct HistoryRead {
+struct StreamRead {
     query: HistoryQuery,
     /// The position when the question was asked.
     asked_at: Option<Position>,
@@ -38,7 +38,7 @@ impl RedisShared {
         query: HistoryQuery,
     ) -> Result<HistoryPage, EngineError> {
         let since = query.since.map_or(0, |since| since.sequence);
-        let mut read = HistoryRead {
+        let mut read = StreamRead {
             query,
             asked_at: None,
             since,
@@ -58,7 +58,7 @@ impl RedisShared {
 
     async fn read_part(
         self: &Arc<Self>,
-        read: &HistoryRead,
+        read: &StreamRead,
     ) -> Result<waterwheel::codec::RespValue, EngineError> {
         let filter = &read.query.filter;
         let flag = |is_set: bool| if is_set { "1" } else { "" };
@@ -119,7 +119,7 @@ impl RedisShared {
     }
 }
 
-impl HistoryRead {
+impl StreamRead {
     /// Returns the number of publications that decide the answer: one more than the limit tells that there are more.
     fn wanted(&self) -> usize {
         self.query.limit.saturating_add(1)

@@ -22,22 +22,15 @@
 //! The connection pool of the libraries is not used: it lends a connection to one user at a time, whereas this one is shared by
 //! all calls, and their order on it is the order of the engine.
 
-mod address;
-mod call_queue;
-mod handshake;
+mod connection;
 mod history;
-mod incoming;
-mod life;
 mod limits;
-mod message;
 mod notes;
 pub mod options;
 mod presence;
 mod progress;
 mod publish;
-mod reply;
-mod reply_error;
-mod script;
+mod scripts;
 mod shared;
 mod subscriptions;
 
@@ -48,11 +41,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use waterwheel::channel::{EventLoopGroup, timeout};
 use waterwheel::executor::{PromiseFuture, SharedFuture};
 
-pub use self::address::{InvalidRedisUrl, RedisUrl};
+pub use self::connection::address::{InvalidRedisUrl, RedisUrl};
+use self::connection::life;
 use self::options::{RedisOptionError, RedisOptions};
-use self::reply::ReplyValues;
-use self::reply_error::{NAME, unavailable};
-use self::script::RedisScript;
+use self::scripts::RedisScript;
+use self::scripts::error_reply::{NAME, unavailable};
+use self::scripts::reply::ReplyValues;
 use self::shared::{EnginePhase, RedisShared, answer_of};
 use super::limits::HistoryLimits;
 use super::position::Position;

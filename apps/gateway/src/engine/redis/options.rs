@@ -1,4 +1,4 @@
-//! What the Redis engine needs to know of its server.
+//! The options of the Redis engine.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use thiserror::Error;
 use waterwheel::tls::rustls::pki_types::ServerName;
 use waterwheel::tls::{ClientTls, TlsConfigError};
 
-use super::address::{InvalidRedisUrl, RedisUrl};
+use super::connection::address::{InvalidRedisUrl, RedisUrl};
 use crate::access::secret::Secret;
 
 /// The options of a Redis engine.

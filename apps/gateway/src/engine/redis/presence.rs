@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::call_queue::{ExpectedAnswer, RedisCall};
-use super::life::new_node;
+use waterwheel::channel::timeout;
+
+use super::connection::call_queue::{ExpectedAnswer, RedisCall};
+use super::connection::life::new_node;
 use super::limits::{MAX_PRESENCE_PAGE, NOTES_PER_CALL};
-use super::message::{decode_member, encode_user};
 use super::notes::NoteKey;
-use super::reply::ReplyValues;
-use super::reply_error::unavailable;
-use super::script::RedisScript;
+use super::scripts::RedisScript;
+use super::scripts::error_reply::unavailable;
+use super::scripts::message::{decode_member, encode_user};
+use super::scripts::reply::ReplyValues;
 use super::shared::{EnginePhase, RedisShared, RedisState, answer_of};
 use crate::engine::{EngineError, PresencePage, PresentClient};
 use crate::topic::name::Topic;
@@ -71,6 +73,7 @@ impl RedisShared {
         let mut retired = None;
         if !is_first && let Some(connection) = &mut self.lock().connection {
             retired = Some(std::mem::replace(&mut connection.node, new_node()));
+            connection.is_node_known = false;
         }
         let mut written: Option<NoteKey> = None;
         loop {
@@ -95,12 +98,12 @@ impl RedisShared {
                 (answer, self.push(&mut state, call))
             };
             self.wake_writer(must_wake);
-            answer_of(answer).await?;
+            let answer = timeout(self.options.timeout, answer_of(answer)).await;
+            answer.map_err(|_| unavailable("no answer to notes of presence"))??;
         }
-        if let Some(node) = retired {
-            self.retire(number, &node).await?;
-        }
-        Ok(())
+        let Some(node) = retired else { return Ok(()) };
+        let answer = timeout(self.options.timeout, self.retire(number, &node)).await;
+        answer.map_err(|_| unavailable("no answer to notes of presence"))?
     }
 
     /// Gives up the notes under a name. The answer comes after everything that was published before.

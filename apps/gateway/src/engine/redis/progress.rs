@@ -7,7 +7,7 @@ use crate::engine::position::Position;
 /// Messages of a connection come in the order of their sequences, and before the answer to any call that was made after
 /// they were published. So an answer that has a sequence says that everything up to there was handed on.
 #[derive(Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct SinkProgress {
     epoch: Option<u32>,
     /// Everything up to here was handed on, or the sink was told of a gap.
     handed: u64,
@@ -21,7 +21,7 @@ pub(super) struct Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MissedSince(pub(super) Option<Position>);
 
-impl Progress {
+impl SinkProgress {
     /// Returns the epoch and the greatest sequence that is known of it.
     pub(super) fn known(&self) -> Option<Position> {
         self.epoch.map(|epoch| Position { epoch, sequence: self.known })
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn g08_a_publication_is_handed_on_once_and_in_order() {
-        let mut progress = Progress::default();
+        let mut progress = SinkProgress::default();
         assert_eq!(progress.on_connected(at(1, 10)), None, "the first connection");
         assert_eq!(progress.on_publication(at(1, 10)), (None, false));
         assert_eq!(progress.on_publication(at(1, 11)), (None, true));
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn g08_an_acknowledgement_is_known_but_not_handed_on() {
-        let mut progress = Progress::default();
+        let mut progress = SinkProgress::default();
         progress.on_connected(at(1, 10));
         progress.on_acknowledged(at(1, 12));
         assert_eq!(progress.known(), Some(at(1, 12)));
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn g08_a_new_epoch_is_told_whoever_sees_it_first() {
-        let mut progress = Progress::default();
+        let mut progress = SinkProgress::default();
         progress.on_connected(at(1, 10));
         assert_eq!(progress.on_publication(at(2, 5)), (Some(MissedSince(Some(at(1, 10)))), true));
         assert_eq!(progress.on_answer(at(3, 7)), Some(MissedSince(Some(at(2, 5)))));
@@ -126,7 +126,7 @@ mod tests {
 
     #[test]
     fn g08_changes_of_presence_are_handed_on_once() {
-        let mut progress = Progress::default();
+        let mut progress = SinkProgress::default();
         progress.on_connected(at(1, 10));
         assert!(progress.on_presence(at(1, 1)));
         assert!(!progress.on_presence(at(1, 1)));

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use waterwheel::executor::PromiseFuture;
 
-use super::call_queue::Answer;
+use super::connection::call_queue::Answer;
 use super::history::millis_of;
 use super::limits::{MAX_PUBLICATION_BYTES, PUBLICATION_BYTES_PER_CALL, PUBLICATIONS_PER_CALL};
-use super::message::encode_entry;
-use super::reply::ReplyValues;
-use super::reply_error::refused;
-use super::script::RedisScript;
+use super::scripts::RedisScript;
+use super::scripts::error_reply::refused;
+use super::scripts::message::encode_entry;
+use super::scripts::reply::ReplyValues;
 use super::shared::{RedisShared, answer_of};
 use crate::engine::position::Position;
 use crate::engine::publication::NewPublication;

@@ -14,12 +14,12 @@ use waterwheel::channel::{Channel, EventLoop};
 use waterwheel::codec::{RespCommand, RespValue};
 use waterwheel::executor::{Clock, Nanos, Promise, PromiseFuture};
 
-use super::call_queue::{Answer, CallQueue, ExpectedAnswer, RedisCall};
+use super::connection::call_queue::{Answer, CallQueue, ExpectedAnswer, RedisCall};
 use super::notes::PresenceNotes;
 use super::options::RedisOptions;
-use super::progress::Progress;
-use super::reply_error::unavailable;
-use super::script::{RedisScript, ScriptContext};
+use super::progress::SinkProgress;
+use super::scripts::error_reply::unavailable;
+use super::scripts::{RedisScript, ScriptContext};
 use super::subscriptions::SubscriptionTable;
 use crate::engine::limits::HistoryLimits;
 use crate::engine::{EngineError, EngineSink};
@@ -48,7 +48,7 @@ pub(super) struct RedisState {
     pub(super) notes: PresenceNotes,
     /// True if notes in Redis may differ from those of this gateway.
     pub(super) must_renew_notes: bool,
-    pub(super) progress: Progress,
+    pub(super) progress: SinkProgress,
     pub(super) totals: EngineTotals,
     pub(super) reconnects: u64,
     /// The address that a redirection has named.
@@ -80,6 +80,8 @@ pub(super) struct RedisConnection {
     pub(super) context: Arc<ScriptContext>,
     /// The name under which Redis has the notes of this gateway.
     pub(super) node: String,
+    /// True if a beat has told Redis that name.
+    pub(super) is_node_known: bool,
 }
 
 /// The numbers of the whole engine, as the last beat told them.
@@ -107,7 +109,7 @@ impl RedisShared {
             subscriptions: SubscriptionTable::default(),
             notes: PresenceNotes::new(limits.present_clients),
             must_renew_notes: false,
-            progress: Progress::default(),
+            progress: SinkProgress::default(),
             totals: EngineTotals::default(),
             reconnects: 0,
             redirect: None,
@@ -201,7 +203,10 @@ impl RedisShared {
         let shared = Arc::clone(self);
         if let Err(rejected) = self.event_loop.execute(move || shared.write_calls()) {
             // The queue of the loop is full, of which tail tasks are no part. If the loop has ended, so has the connection.
-            drop(self.event_loop.execute_after_turn(rejected.into_task()));
+            if self.event_loop.execute_after_turn(rejected.into_task()).is_err() {
+                self.begin_close();
+                self.release();
+            }
         }
     }
 

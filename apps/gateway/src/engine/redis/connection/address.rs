@@ -4,16 +4,16 @@ use std::fmt;
 
 use thiserror::Error;
 
-use super::limits::MAX_NODES;
+use crate::engine::redis::limits::MAX_NODES;
 
 /// The port of Redis.
 const DEFAULT_PORT: u16 = 6379;
 
 /// The host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RedisAddress {
-    pub(super) host: String,
-    pub(super) port: u16,
+pub(in crate::engine::redis) struct RedisAddress {
+    pub(in crate::engine::redis) host: String,
+    pub(in crate::engine::redis) port: u16,
 }
 
 /// A URL of Redis: `redis://host:port/database`, with TLS `rediss://…`; several hosts have commas between them.
@@ -28,9 +28,9 @@ pub(super) struct RedisAddress {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedisUrl {
-    pub(super) is_tls: bool,
-    pub(super) addresses: Vec<RedisAddress>,
-    pub(super) database: u32,
+    pub(in crate::engine::redis) is_tls: bool,
+    pub(in crate::engine::redis) addresses: Vec<RedisAddress>,
+    pub(in crate::engine::redis) database: u32,
 }
 
 /// Why a text is no URL of Redis.
@@ -124,7 +124,7 @@ impl RedisAddress {
 
     /// Reads the address of an error MOVED or ASK: `host:port`, where an IPv6 address has no brackets. An empty host is that
     /// of the server that sent it.
-    pub(super) fn of_redirect(text: &str, sender: &RedisAddress) -> Option<Self> {
+    pub(in crate::engine::redis) fn of_redirect(text: &str, sender: &RedisAddress) -> Option<Self> {
         let (host, port) = text.rsplit_once(':')?;
         let host = if host.is_empty() { &sender.host } else { host };
         Some(Self { host: host.to_owned(), port: port.parse().ok()? })
@@ -142,30 +142,30 @@ impl fmt::Display for RedisAddress {
 
 /// The addresses to try, in turn: those of the URL, and those that a cluster has told.
 #[derive(Debug)]
-pub(super) struct AddressBook {
+pub(in crate::engine::redis) struct AddressBook {
     configured: usize,
     addresses: Vec<RedisAddress>,
     next: usize,
 }
 
 impl AddressBook {
-    pub(super) fn new(url: &RedisUrl) -> Self {
+    pub(in crate::engine::redis) fn new(url: &RedisUrl) -> Self {
         let addresses = url.addresses.clone();
         Self { configured: addresses.len(), addresses, next: 0 }
     }
 
     /// Returns the address to try.
-    pub(super) fn current(&self) -> RedisAddress {
+    pub(in crate::engine::redis) fn current(&self) -> RedisAddress {
         self.addresses[self.next].clone()
     }
 
     /// Goes on to the next address.
-    pub(super) fn advance(&mut self) {
+    pub(in crate::engine::redis) fn advance(&mut self) {
         self.next = (self.next + 1) % self.addresses.len();
     }
 
     /// Makes an address the next one to try.
-    pub(super) fn prefer(&mut self, address: RedisAddress) {
+    pub(in crate::engine::redis) fn prefer(&mut self, address: RedisAddress) {
         self.next = match self.addresses.iter().position(|known| *known == address) {
             Some(known) => known,
             None if self.addresses.len() < self.configured + MAX_NODES => {
@@ -180,7 +180,10 @@ impl AddressBook {
     }
 
     /// Replaces what the cluster has told before. The current address stays the next one to try.
-    pub(super) fn learn(&mut self, nodes: impl IntoIterator<Item = RedisAddress>) {
+    pub(in crate::engine::redis) fn learn(
+        &mut self,
+        nodes: impl IntoIterator<Item = RedisAddress>,
+    ) {
         let current = self.current();
         self.addresses.truncate(self.configured);
         for node in nodes.into_iter().take(MAX_NODES) {

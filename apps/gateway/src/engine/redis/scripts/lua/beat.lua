@@ -2,9 +2,10 @@
 --
 -- ARGV[4]  the node of the gateway
 -- ARGV[5]  the time after which it is given up, in milliseconds; 0 gives it up now
--- Returns the epoch, the sequence, 1 if the node was not known, and the numbers of topics, of publications held and of
--- their bytes.
+-- Returns the epoch, the sequence, 1 if the node was not known, 1 if there is more to remove, and the numbers of topics, of
+-- publications held and of their bytes.
 local NOTES_PER_CALL = 256
+local has_more = 0
 
 local is_new = redis.call('ZADD', nodes, text(now + tonumber(ARGV[5])), ARGV[4])
 local silent = redis.call('ZRANGEBYSCORE', nodes, '-inf', text(now), 'LIMIT', 0, 1)
@@ -17,6 +18,8 @@ if silent[1] then
     end
     if #notes < NOTES_PER_CALL then
         redis.call('ZREM', nodes, silent[1])
+    else
+        has_more = 1
     end
 end
-return {epoch, sequence, is_new, redis.call('ZCARD', base .. 'newest'), total_held, total_bytes}
+return {epoch, sequence, is_new, has_more, redis.call('ZCARD', base .. 'newest'), total_held, total_bytes}

@@ -25,7 +25,7 @@ const TOPIC_LIMITS: TopicLimits = TopicLimits { max_bytes: 4096, max_segments: 2
 
 /// A message that a script has published.
 #[derive(Debug, PartialEq)]
-pub(super) enum RedisMessage {
+pub(in crate::engine::redis) enum RedisMessage {
     Publication(Publication),
     Presence {
         /// The epoch, and the number of the change.
@@ -37,7 +37,7 @@ pub(super) enum RedisMessage {
 }
 
 /// Returns the entry of a publication.
-pub(super) fn encode_entry(new: &NewPublication) -> Vec<u8> {
+pub(in crate::engine::redis) fn encode_entry(new: &NewPublication) -> Vec<u8> {
     let (kind, payload): (_, &[u8]) = match &new.payload {
         PublicationPayload::Json(text) => ('j', text.as_bytes()),
         PublicationPayload::Text(text) => ('t', text.as_bytes()),
@@ -53,7 +53,11 @@ pub(super) fn encode_entry(new: &NewPublication) -> Vec<u8> {
 }
 
 /// Reads an entry. The payload is a copy, because the read buffer that it is a part of may be much larger.
-pub(super) fn decode_entry(entry: &[u8], topic: Topic, position: Position) -> Option<Publication> {
+pub(in crate::engine::redis) fn decode_entry(
+    entry: &[u8],
+    topic: Topic,
+    position: Position,
+) -> Option<Publication> {
     let (head, rest) = split_line(entry)?;
     let mut words = head.split(' ');
     let kind = words.next()?;
@@ -76,12 +80,12 @@ pub(super) fn decode_entry(entry: &[u8], topic: Topic, position: Position) -> Op
 }
 
 /// Reads a topic that another gateway has accepted.
-pub(super) fn decode_topic(text: &[u8]) -> Option<Topic> {
+pub(in crate::engine::redis) fn decode_topic(text: &[u8]) -> Option<Topic> {
     Topic::parse(std::str::from_utf8(text).ok()?, &TOPIC_LIMITS).ok()
 }
 
 /// Reads the client and the user of a note.
-pub(super) fn decode_member(client: &[u8], user: &[u8]) -> Option<PresentClient> {
+pub(in crate::engine::redis) fn decode_member(client: &[u8], user: &[u8]) -> Option<PresentClient> {
     let client = std::str::from_utf8(client).ok()?.into();
     let user = match std::str::from_utf8(user).ok()? {
         "" => None,
@@ -91,12 +95,12 @@ pub(super) fn decode_member(client: &[u8], user: &[u8]) -> Option<PresentClient>
 }
 
 /// Returns the user of a note.
-pub(super) fn encode_user(user: Option<&str>) -> String {
+pub(in crate::engine::redis) fn encode_user(user: Option<&str>) -> String {
     user.map_or_else(String::new, |user| format!("={user}"))
 }
 
 /// Reads a published message.
-pub(super) fn decode_message(message: &[u8]) -> Option<RedisMessage> {
+pub(in crate::engine::redis) fn decode_message(message: &[u8]) -> Option<RedisMessage> {
     let (head, rest) = split_line(message)?;
     let (place, topic) = head.split_once(' ')?;
     let topic = decode_topic(topic.as_bytes())?;

@@ -7,14 +7,16 @@ use waterwheel::codec::RespValue;
 use waterwheel::executor::{Error, Nanos};
 
 use super::call_queue::{ExpectedAnswer, RedisCall};
-use super::message::{RedisMessage, decode_message};
-use super::progress::MissedSince;
-use super::reply::ReplyValues;
-use super::reply_error::{ErrorConsequence, consequence_of, refused, unavailable};
-use super::script::with_text;
-use super::shared::{EngineTotals, RedisShared};
 use crate::engine::EngineError;
 use crate::engine::position::Position;
+use crate::engine::redis::progress::MissedSince;
+use crate::engine::redis::scripts::error_reply::{
+    ErrorConsequence, consequence_of, refused, unavailable,
+};
+use crate::engine::redis::scripts::message::{RedisMessage, decode_message};
+use crate::engine::redis::scripts::reply::ReplyValues;
+use crate::engine::redis::scripts::with_text;
+use crate::engine::redis::shared::{EngineTotals, RedisShared};
 
 /// The handler of a connection.
 pub(super) struct RedisHandler {
@@ -146,26 +148,43 @@ impl RedisHandler {
     }
 
     fn on_beat(&self, value: RespValue) -> HandlerResult {
-        let (position, is_new, totals) = read_beat(value).map_err(Error::new)?;
+        let beat = read_beat(value).map_err(Error::new)?;
         let missed = {
             let mut state = self.shared.lock();
             state.has_beat = false;
-            state.totals = totals;
-            state.must_renew_notes |= is_new;
-            state.progress.on_answer(position)
+            state.totals = beat.totals;
+            if let Some(connection) = &mut state.connection {
+                // Other gateways have given this one up, and have removed its notes.
+                let is_forgotten =
+                    std::mem::replace(&mut connection.is_node_known, true) && beat.is_new;
+                state.must_renew_notes |= is_forgotten;
+            }
+            state.progress.on_answer(beat.position)
         };
         self.shared.tell_missed(missed);
+        if beat.has_more {
+            self.shared.beat(self.number);
+        }
         Ok(())
     }
 }
 
-/// Reads the answer to a beat: the position, whether the gateway was not known, and the totals.
-fn read_beat(value: RespValue) -> Result<(Position, bool, EngineTotals), EngineError> {
+/// The answer to a beat.
+struct BeatAnswer {
+    position: Position,
+    /// True if Redis did not know this gateway.
+    is_new: bool,
+    /// True if notes of silent gateways are left.
+    has_more: bool,
+    totals: EngineTotals,
+}
+
+fn read_beat(value: RespValue) -> Result<BeatAnswer, EngineError> {
     let mut values = ReplyValues::of(value)?;
     let position = values.position()?;
-    let is_new = values.number()? == 1;
+    let (is_new, has_more) = (values.number()? == 1, values.number()? == 1);
     let (topics, held, bytes) = (values.number()?, values.number()?, values.number()?);
-    Ok((position, is_new, EngineTotals { topics, held, bytes }))
+    Ok(BeatAnswer { position, is_new, has_more, totals: EngineTotals { topics, held, bytes } })
 }
 
 impl RedisShared {

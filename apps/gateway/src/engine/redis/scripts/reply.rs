@@ -3,16 +3,16 @@
 use waterwheel::bytes::Bytes;
 use waterwheel::codec::RespValue;
 
-use super::reply_error::unavailable;
+use super::error_reply::unavailable;
 use crate::engine::EngineError;
 use crate::engine::position::Position;
 
 /// The values of an answer, taken one after the other.
-pub(super) struct ReplyValues(std::vec::IntoIter<RespValue>);
+pub(in crate::engine::redis) struct ReplyValues(std::vec::IntoIter<RespValue>);
 
 impl ReplyValues {
     /// Takes an answer apart.
-    pub(super) fn of(answer: RespValue) -> Result<Self, EngineError> {
+    pub(in crate::engine::redis) fn of(answer: RespValue) -> Result<Self, EngineError> {
         match answer {
             RespValue::Array(values) => Ok(Self(values.into_iter())),
             other => Err(unexpected(&other)),
@@ -20,12 +20,12 @@ impl ReplyValues {
     }
 
     /// True if nothing is left.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::engine::redis) fn is_empty(&self) -> bool {
         self.0.as_slice().is_empty()
     }
 
     /// Returns the next value as a number.
-    pub(super) fn number(&mut self) -> Result<u64, EngineError> {
+    pub(in crate::engine::redis) fn number(&mut self) -> Result<u64, EngineError> {
         match self.0.next() {
             Some(RespValue::Integer(number)) => {
                 u64::try_from(number).map_err(|_| unexpected(&RespValue::Integer(number)))
@@ -40,7 +40,7 @@ impl ReplyValues {
     }
 
     /// Returns the next value as bytes.
-    pub(super) fn bytes(&mut self) -> Result<Bytes, EngineError> {
+    pub(in crate::engine::redis) fn bytes(&mut self) -> Result<Bytes, EngineError> {
         match self.0.next() {
             Some(RespValue::Bulk(bytes)) => Ok(bytes),
             other => Err(unexpected(&other.unwrap_or(RespValue::Null))),
@@ -48,14 +48,14 @@ impl ReplyValues {
     }
 
     /// Returns the next value as a text.
-    pub(super) fn text(&mut self) -> Result<String, EngineError> {
+    pub(in crate::engine::redis) fn text(&mut self) -> Result<String, EngineError> {
         let bytes = self.bytes()?;
         let text = std::str::from_utf8(&bytes).map(str::to_owned);
         text.map_err(|_| unexpected(&RespValue::Bulk(bytes)))
     }
 
     /// Returns the next two values as a position.
-    pub(super) fn position(&mut self) -> Result<Position, EngineError> {
+    pub(in crate::engine::redis) fn position(&mut self) -> Result<Position, EngineError> {
         let epoch = self.text()?;
         let epoch = u32::from_str_radix(&epoch, 16);
         let epoch = epoch.map_err(|_| unavailable("the epoch in Redis is no number"))?;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use waterwheel::codec::{RespCommand, RespValue};
 
 use super::address::RedisAddress;
-use super::reply::ReplyValues;
-use super::script::{RedisScript, ScriptContext};
-use super::shared::{RedisShared, answer_of};
 use crate::engine::EngineError;
 use crate::engine::position::Position;
+use crate::engine::redis::scripts::reply::ReplyValues;
+use crate::engine::redis::scripts::{RedisScript, ScriptContext};
+use crate::engine::redis::shared::{RedisShared, answer_of};
 
 /// The result of the first commands.
 pub(super) struct OpenedConnection {

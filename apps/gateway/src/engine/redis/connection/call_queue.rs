@@ -6,23 +6,23 @@ use waterwheel::bytes::BytesMut;
 use waterwheel::codec::{RespCommand, RespValue};
 use waterwheel::executor::Promise;
 
-use super::limits::{BYTES_PER_WRITE, MAX_CALL_BYTES, MAX_CALLS};
-use super::script::RedisScript;
 use crate::engine::EngineError;
+use crate::engine::redis::limits::{BYTES_PER_WRITE, MAX_CALL_BYTES, MAX_CALLS};
+use crate::engine::redis::scripts::RedisScript;
 
 /// The answer to a call.
-pub(super) type Answer = Result<RespValue, EngineError>;
+pub(in crate::engine::redis) type Answer = Result<RespValue, EngineError>;
 
 /// A command, and what happens with its answer.
-pub(super) struct RedisCall {
-    pub(super) command: RespCommand,
+pub(in crate::engine::redis) struct RedisCall {
+    pub(in crate::engine::redis) command: RespCommand,
     /// The script that the command calls, if it calls one.
-    pub(super) script: Option<RedisScript>,
-    pub(super) expected: ExpectedAnswer,
+    pub(in crate::engine::redis) script: Option<RedisScript>,
+    pub(in crate::engine::redis) expected: ExpectedAnswer,
 }
 
-/// What Redis answers to a command.
-pub(super) enum ExpectedAnswer {
+/// The answer that Redis gives to a command.
+pub(in crate::engine::redis) enum ExpectedAnswer {
     /// One value, for a future.
     Value(Promise<Answer>),
     /// One value that changes nothing.
@@ -35,7 +35,7 @@ pub(super) enum ExpectedAnswer {
 
 /// The calls of a connection.
 #[derive(Default)]
-pub(super) struct CallQueue {
+pub(in crate::engine::redis) struct CallQueue {
     waiting: VecDeque<RedisCall>,
     written: VecDeque<RedisCall>,
     bytes: usize,
@@ -43,28 +43,28 @@ pub(super) struct CallQueue {
 
 impl CallQueue {
     /// True if calls of the users of the engine have to be refused.
-    pub(super) fn is_full(&self) -> bool {
+    pub(in crate::engine::redis) fn is_full(&self) -> bool {
         self.len() >= MAX_CALLS || self.bytes >= MAX_CALL_BYTES
     }
 
     /// Returns the number of calls without an answer.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::engine::redis) fn len(&self) -> usize {
         self.waiting.len() + self.written.len()
     }
 
     /// True if no call waits for an answer.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(in crate::engine::redis) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// Adds a call.
-    pub(super) fn push(&mut self, call: RedisCall) {
+    pub(in crate::engine::redis) fn push(&mut self, call: RedisCall) {
         self.bytes += call.command.wire().len();
         self.waiting.push_back(call);
     }
 
     /// Appends commands that wait to `wire`, up to a number of bytes. From then on they wait for their answers.
-    pub(super) fn take_wire(&mut self, wire: &mut BytesMut) {
+    pub(in crate::engine::redis) fn take_wire(&mut self, wire: &mut BytesMut) {
         while wire.len() < BYTES_PER_WRITE
             && let Some(call) = self.waiting.pop_front()
         {
@@ -74,14 +74,14 @@ impl CallQueue {
     }
 
     /// Removes the call that an answer belongs to.
-    pub(super) fn take_answered(&mut self) -> Option<RedisCall> {
+    pub(in crate::engine::redis) fn take_answered(&mut self) -> Option<RedisCall> {
         let call = self.written.pop_front()?;
         self.bytes -= call.command.wire().len();
         Some(call)
     }
 
     /// Notes the confirmation of a channel. Returns false if none is expected now.
-    pub(super) fn confirm_channel(&mut self) -> bool {
+    pub(in crate::engine::redis) fn confirm_channel(&mut self) -> bool {
         let Some(RedisCall { expected: ExpectedAnswer::Confirmations(missing), .. }) =
             self.written.front_mut()
         else {
@@ -95,7 +95,7 @@ impl CallQueue {
     }
 
     /// Removes all calls, for the end of the connection.
-    pub(super) fn take_all(&mut self) -> Vec<RedisCall> {
+    pub(in crate::engine::redis) fn take_all(&mut self) -> Vec<RedisCall> {
         self.bytes = 0;
         let mut all: Vec<_> = std::mem::take(&mut self.written).into();
         all.extend(std::mem::take(&mut self.waiting));

@@ -3,11 +3,11 @@
 use crate::engine::EngineError;
 
 /// The name of the engine.
-pub(super) const NAME: &str = "redis";
+pub(in crate::engine::redis) const NAME: &str = "redis";
 
 /// The consequence of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ErrorConsequence {
+pub(in crate::engine::redis) enum ErrorConsequence {
     /// The server has forgotten the script; the call is sent again with its text.
     SendText,
     /// The data are on another server: `host:port`.
@@ -21,7 +21,7 @@ pub(super) enum ErrorConsequence {
 }
 
 /// Returns the consequence of an error.
-pub(super) fn consequence_of(error: &str) -> ErrorConsequence {
+pub(in crate::engine::redis) fn consequence_of(error: &str) -> ErrorConsequence {
     let mut words = error.split(' ');
     let code = match words.next() {
         // Some errors of scripts have the code of the inner error as the second word.
@@ -47,12 +47,12 @@ pub(super) fn consequence_of(error: &str) -> ErrorConsequence {
 }
 
 /// Returns the error of an engine that does not answer.
-pub(super) fn unavailable(reason: impl Into<String>) -> EngineError {
+pub(in crate::engine::redis) fn unavailable(reason: impl Into<String>) -> EngineError {
     EngineError::Unavailable { engine: NAME, reason: reason.into() }
 }
 
 /// Returns the error of an engine that refuses.
-pub(super) fn refused(reason: impl Into<String>) -> EngineError {
+pub(in crate::engine::redis) fn refused(reason: impl Into<String>) -> EngineError {
     EngineError::Refused { engine: NAME, reason: reason.into() }
 }
 

@@ -19,16 +19,18 @@ use super::address::{AddressBook, RedisAddress};
 use super::call_queue::{ExpectedAnswer, RedisCall};
 use super::handshake::{self, OpenedConnection};
 use super::incoming::RedisHandler;
-use super::limits::{
+use crate::engine::redis::limits::{
     CHANNELS_PER_CALL, FIRST_BACK_OFF, MAX_BACK_OFF, MAX_BEAT, MAX_REDIRECTS, MIN_BEAT,
 };
-use super::options::server_name;
-use super::reply_error::NAME;
-use super::script::{RedisScript, ScriptContext};
-use super::shared::{EnginePhase, RedisConnection, RedisShared, RedisState, random_number};
+use crate::engine::redis::options::server_name;
+use crate::engine::redis::scripts::error_reply::NAME;
+use crate::engine::redis::scripts::{RedisScript, ScriptContext};
+use crate::engine::redis::shared::{
+    EnginePhase, RedisConnection, RedisShared, RedisState, random_number,
+};
 
 /// Runs until the engine is closed.
-pub(super) async fn run(shared: Arc<RedisShared>, tls: Option<ClientTls>) {
+pub(in crate::engine::redis) async fn run(shared: Arc<RedisShared>, tls: Option<ClientTls>) {
     let mut life = EngineLife {
         book: AddressBook::new(&shared.options.url),
         tls,
@@ -58,7 +60,7 @@ struct EngineLife {
 }
 
 /// The end of a connection, or of an attempt.
-struct ConnectionEnd {
+struct AttemptEnd {
     reason: String,
     /// True if the server has named the one that has the data.
     is_redirected: bool,
@@ -70,7 +72,7 @@ impl EngineLife {
     }
 
     /// Connects, and keeps the connection until it ends.
-    async fn connect_once(&mut self) -> ConnectionEnd {
+    async fn connect_once(&mut self) -> AttemptEnd {
         let address = self.book.current();
         let limit = self.shared.options.timeout;
         self.last_number += 1;
@@ -80,14 +82,17 @@ impl EngineLife {
             Err(reason) => {
                 self.book.advance();
                 let reason = format!("{address}: {reason}");
-                return ConnectionEnd { reason, is_redirected: false };
+                return AttemptEnd { reason, is_redirected: false };
             }
         };
-        self.attach(&channel, number);
+        if !self.attach(&channel, number) {
+            channel.close_without_future();
+            return AttemptEnd { reason: "closed".to_owned(), is_redirected: false };
+        }
         let opened = timeout(limit, handshake::open(&self.shared, number, &address)).await;
         let reason = match opened {
             Ok(Ok(opened)) => {
-                self.go_live(number, &address, opened).await;
+                self.go_live(number, &address, opened);
                 self.keep(&channel, number).await
             }
             Ok(Err(error)) => error.to_string(),
@@ -103,7 +108,7 @@ impl EngineLife {
             Some(next) => self.book.prefer(next),
             None => self.book.advance(),
         }
-        ConnectionEnd { reason, is_redirected }
+        AttemptEnd { reason, is_redirected }
     }
 
     async fn connect(&self, address: &RedisAddress, number: u64) -> Result<Channel, String> {
@@ -134,9 +139,13 @@ impl EngineLife {
         bootstrap.connect(target.as_str()).await.map_err(|error| error.to_string())
     }
 
-    fn attach(&self, channel: &Channel, number: u64) {
+    /// Makes a channel the connection of the engine. Returns false if the engine was closed meanwhile.
+    fn attach(&self, channel: &Channel, number: u64) -> bool {
         let context = ScriptContext { key: String::new(), run: String::new(), is_cluster: false };
         let mut state = self.shared.lock();
+        if state.phase == EnginePhase::Closed {
+            return false;
+        }
         state.redirect = None;
         state.has_beat = false;
         state.silent_since = self.shared.clock.now();
@@ -145,11 +154,13 @@ impl EngineLife {
             number,
             context: Arc::new(context),
             node: new_node(),
+            is_node_known: false,
         });
+        true
     }
 
     /// Subscribes again, tells the sink what it may have missed, and accepts calls.
-    async fn go_live(&mut self, number: u64, address: &RedisAddress, opened: OpenedConnection) {
+    fn go_live(&mut self, number: u64, address: &RedisAddress, opened: OpenedConnection) {
         self.book.learn(opened.nodes);
         let (missed, waiting, must_wake) = {
             let mut state = self.shared.lock();
@@ -193,10 +204,8 @@ impl EngineLife {
             };
             if must_renew {
                 let renewed = self.shared.renew_notes(number, is_first);
-                match timeout(limit, renewed).await {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => return error.to_string(),
-                    Err(_) => self.shared.lock().must_renew_notes = true,
+                if let Err(error) = renewed.await {
+                    return error.to_string();
                 }
             }
             is_first = false;
@@ -208,7 +217,7 @@ impl EngineLife {
     }
 
     /// Waits before the next attempt, longer after each one.
-    async fn pause_after(&mut self, end: &ConnectionEnd) {
+    async fn pause_after(&mut self, end: &AttemptEnd) {
         if self.attempts == 0 && !end.is_redirected {
             tracing::warn!(engine = NAME, "not available: {}", end.reason);
         }
@@ -243,7 +252,7 @@ impl RedisShared {
     }
 
     /// Adds a command that subscribes to channels or unsubscribes from them. Returns true if the writer has to be woken.
-    pub(super) fn push_subscription(
+    pub(in crate::engine::redis) fn push_subscription(
         &self,
         state: &mut RedisState,
         subscribes: bool,
@@ -265,7 +274,7 @@ impl RedisShared {
 
     /// Keeps the notes of this gateway alive, and asks for the position. Without an answer to the beat before, none is sent:
     /// what Redis has not answered is enough to notice that it is silent.
-    fn beat(self: &Arc<Self>, number: u64) {
+    pub(in crate::engine::redis) fn beat(self: &Arc<Self>, number: u64) {
         let must_wake = {
             let mut state = self.lock();
             let Some(connection) = &state.connection else { return };
@@ -285,7 +294,7 @@ impl RedisShared {
 }
 
 /// Returns a name under which Redis keeps the notes of a gateway.
-pub(super) fn new_node() -> String {
+pub(in crate::engine::redis) fn new_node() -> String {
     format!("{:08x}{:08x}", random_number(), random_number())
 }
 

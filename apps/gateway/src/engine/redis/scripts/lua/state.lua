@@ -13,10 +13,10 @@ local function text(number)
     return string.format('%.0f', number)
 end
 
--- The first sequence of an epoch or of a run: by the clock, so that no number is given twice, whatever was lost. A million
--- publications in a second leave the clock behind for no longer than a burst lasts.
+-- The first sequence of an epoch or of a run: the time in microseconds, so that no number is given twice, whatever was lost.
+-- A server does not publish a million times in a second, so its numbers stay behind the clock.
 local function first_sequence()
-    return time[1] * 1048576
+    return time[1] * 1000000 + time[2]
 end
 
 local state = redis.call('HMGET', KEYS[1], 'epoch', 'run', 'sequence', 'forgotten', 'bytes', 'held')

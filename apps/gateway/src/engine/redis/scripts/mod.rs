@@ -1,4 +1,8 @@
-//! The scripts that Redis runs, and the commands that call them.
+//! The scripts that Redis runs, the commands that call them, and the forms of what they write and answer.
+
+pub(super) mod error_reply;
+pub(super) mod message;
+pub(super) mod reply;
 
 use std::sync::LazyLock;
 
@@ -8,13 +12,13 @@ use waterwheel::codec::RespCommand;
 /// Joins the files of a script.
 macro_rules! script {
     ($($file:literal)*) => {
-        concat!(include_str!("scripts/state.lua"), $(include_str!(concat!("scripts/", $file, ".lua")),)*)
+        concat!(include_str!("lua/state.lua"), $(include_str!(concat!("lua/", $file, ".lua")),)*)
     };
 }
 
 /// A script. Each one runs as a whole: no other command of any gateway comes between its steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum RedisScript {
+pub(in crate::engine::redis) enum RedisScript {
     Open,
     Position,
     Publish,
@@ -26,7 +30,7 @@ pub(super) enum RedisScript {
 
 impl RedisScript {
     /// All scripts.
-    pub(super) const ALL: [Self; 7] = [
+    pub(in crate::engine::redis) const ALL: [Self; 7] = [
         Self::Open,
         Self::Position,
         Self::Publish,
@@ -37,7 +41,7 @@ impl RedisScript {
     ];
 
     /// Returns the text.
-    pub(super) fn text(self) -> &'static str {
+    pub(in crate::engine::redis) fn text(self) -> &'static str {
         match self {
             Self::Open => script!("open"),
             Self::Position => script!("same_run" "position"),
@@ -50,7 +54,7 @@ impl RedisScript {
     }
 
     /// Returns the name by which Redis finds a script that it has: its SHA-1 in hexadecimal digits.
-    pub(super) fn digest(self) -> &'static str {
+    pub(in crate::engine::redis) fn digest(self) -> &'static str {
         static DIGESTS: LazyLock<[String; 7]> = LazyLock::new(|| {
             RedisScript::ALL.map(|script| {
                 let bytes = digest(&SHA1_FOR_LEGACY_USE_ONLY, script.text().as_bytes());
@@ -63,18 +67,18 @@ impl RedisScript {
 
 /// The arguments that every call of a script begins with.
 #[derive(Clone, Debug)]
-pub(super) struct ScriptContext {
+pub(in crate::engine::redis) struct ScriptContext {
     /// The key of the state, which names the slot.
-    pub(super) key: String,
+    pub(in crate::engine::redis) key: String,
     /// The run of the server.
-    pub(super) run: String,
+    pub(in crate::engine::redis) run: String,
     /// True if the server belongs to a cluster.
-    pub(super) is_cluster: bool,
+    pub(in crate::engine::redis) is_cluster: bool,
 }
 
 impl ScriptContext {
     /// Returns the command that calls a script. `epoch` is the one to begin if Redis has lost its data.
-    pub(super) fn command(
+    pub(in crate::engine::redis) fn command(
         &self,
         script: RedisScript,
         epoch: u32,
@@ -91,7 +95,10 @@ impl ScriptContext {
 }
 
 /// Returns the same call with the text of the script, for a server that has forgotten it.
-pub(super) fn with_text(script: RedisScript, command: &RespCommand) -> RespCommand {
+pub(in crate::engine::redis) fn with_text(
+    script: RedisScript,
+    command: &RespCommand,
+) -> RespCommand {
     let head = [&b"EVAL"[..], script.text().as_bytes()];
     let words: Vec<&[u8]> = head.into_iter().chain(command.iter().skip(2)).collect();
     RespCommand::new(&words)
