@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use waterwheel_gateway::engine::limits::HistoryLimits;
@@ -146,17 +146,14 @@ fn g08_nothing_acknowledged_is_lost_over_ten_restarts_within_history() {
     let two = Gateway::with_limits(server.options(), limits);
     let begin = wait(two.engine.subscribe(&filter("t.>"))).unwrap();
     let is_done = AtomicBool::new(false);
-    let acknowledged: Mutex<Vec<Position>> = Mutex::default();
+    let acknowledged = Acknowledged::default();
     thread::scope(|scope| {
         for publisher in 0..4 {
             let (engine, is_done, acknowledged) = (&one.engine, &is_done, &acknowledged);
             scope.spawn(move || publish_until(engine, publisher, is_done, acknowledged));
         }
         for restart in 1..=RESTARTS {
-            let enough = total * restart / RESTARTS;
-            while acknowledged.lock().unwrap().len() < enough {
-                thread::yield_now();
-            }
+            acknowledged.wait_for(total * restart / RESTARTS);
             server.kill();
             one.wait_away();
             two.wait_away();
@@ -166,7 +163,8 @@ fn g08_nothing_acknowledged_is_lost_over_ten_restarts_within_history() {
         }
         is_done.store(true, Ordering::Relaxed);
     });
-    let acknowledged: HashSet<_> = acknowledged.into_inner().unwrap().into_iter().collect();
+    let acknowledged = acknowledged.positions.into_inner().unwrap();
+    let acknowledged: HashSet<_> = acknowledged.into_iter().collect();
     assert!(acknowledged.len() >= total);
     // As a client that was never connected, by the history alone.
     let mut read = HashSet::new();
@@ -192,18 +190,37 @@ fn g08_nothing_acknowledged_is_lost_over_ten_restarts_within_history() {
     assert_eq!(acknowledged.difference(&handed).count(), 0);
 }
 
+/// The positions that were acknowledged so far.
+#[derive(Default)]
+struct Acknowledged {
+    positions: Mutex<Vec<Position>>,
+    changed: Condvar,
+}
+
+impl Acknowledged {
+    fn extend(&self, positions: impl Iterator<Item = Position>) {
+        self.positions.lock().unwrap().extend(positions);
+        self.changed.notify_all();
+    }
+
+    fn wait_for(&self, count: usize) {
+        let positions = self.positions.lock().unwrap();
+        drop(self.changed.wait_while(positions, |positions| positions.len() < count).unwrap());
+    }
+}
+
 fn publish_until(
     engine: &Arc<RedisEngine>,
     publisher: usize,
     is_done: &AtomicBool,
-    acknowledged: &Mutex<Vec<Position>>,
+    acknowledged: &Acknowledged,
 ) {
     let mut n = 0;
     while !is_done.load(Ordering::Relaxed) {
         let batch = (0..10).map(|i| json(&format!("t.{publisher}"), n + i)).collect();
         n += 10;
         match wait(engine.publish(batch)) {
-            Ok(results) => acknowledged.lock().unwrap().extend(results.into_iter().flatten()),
+            Ok(results) => acknowledged.extend(results.into_iter().flatten()),
             Err(error) => {
                 assert!(is_unavailable(&error), "{error}");
                 let _ = wait(engine.connected());
