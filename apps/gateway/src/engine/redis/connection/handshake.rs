@@ -7,6 +7,7 @@ use waterwheel::codec::{RespCommand, RespValue};
 use super::address::RedisAddress;
 use crate::engine::EngineError;
 use crate::engine::position::Position;
+use crate::engine::redis::scripts::error_reply::unavailable;
 use crate::engine::redis::scripts::reply::ReplyValues;
 use crate::engine::redis::scripts::{RedisScript, ScriptContext};
 use crate::engine::redis::shared::{RedisShared, answer_of};
@@ -28,6 +29,8 @@ struct ServerFacts {
     /// Another one after each start.
     run: String,
     is_cluster: bool,
+    /// True while the server reads its files: what it says of itself does not hold yet.
+    is_loading: bool,
     /// True if publications may have been lost when the server started, or when it became the master: it writes no
     /// append-only file, or was a replica.
     may_have_lost: bool,
@@ -52,6 +55,9 @@ pub(super) async fn open(
         ask(&[b"SELECT", options.url.database.to_string().as_bytes()]).await?;
     }
     let facts = ServerFacts::read(&text_of(&ask(&[b"INFO"]).await?));
+    if facts.is_loading {
+        return Err(unavailable("the server is loading its data"));
+    }
     let nodes = match facts.is_cluster {
         true => read_nodes(&ask(&[b"CLUSTER", b"SLOTS"]).await?, address),
         false => Vec::new(),
@@ -89,6 +95,7 @@ impl ServerFacts {
             match name {
                 "redis_version" => value.clone_into(&mut facts.version),
                 "run_id" => value.clone_into(&mut facts.run),
+                "loading" => facts.is_loading = value == "1",
                 "redis_mode" => facts.is_cluster = value == "cluster",
                 "aof_enabled" => facts.may_have_lost = value != "1",
                 "master_replid2" => was_replica = value.bytes().any(|byte| byte != b'0'),
@@ -148,12 +155,14 @@ mod tests {
             version: "7.0.15".to_owned(),
             run: "abc".to_owned(),
             is_cluster: true,
+            is_loading: false,
             may_have_lost: false,
         };
         assert_eq!(facts, expected);
         assert!(ServerFacts::read(&info("0", &zeros)).may_have_lost, "no append-only file");
         assert!(ServerFacts::read(&info("1", "8d")).may_have_lost, "was a replica");
         assert!(ServerFacts::read("").may_have_lost, "nothing is known");
+        assert!(ServerFacts::read("loading:1\r\naof_enabled:0\r\n").is_loading);
     }
 
     #[test]

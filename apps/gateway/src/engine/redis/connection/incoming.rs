@@ -1,6 +1,6 @@
 //! The handler at the end of the connection: brings answers to their calls, and published messages to the sink.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 
 use waterwheel::channel::{Ctx, HandlerResult, InboundHandler};
 use waterwheel::codec::RespValue;
@@ -16,7 +16,7 @@ use crate::engine::redis::scripts::error_reply::{
 use crate::engine::redis::scripts::message::{RedisMessage, decode_message};
 use crate::engine::redis::scripts::reply::ReplyValues;
 use crate::engine::redis::scripts::with_text;
-use crate::engine::redis::shared::{EngineTotals, RedisShared};
+use crate::engine::redis::shared::{EngineTotals, RedisShared, RedisState};
 
 /// The handler of a connection.
 pub(super) struct RedisHandler {
@@ -47,22 +47,32 @@ impl InboundHandler for RedisHandler {
 }
 
 impl RedisHandler {
+    /// Locks the state, and notes a sign of life. Returns `None` after the end of the connection: another one may have
+    /// taken its place.
+    fn lock_current(&self, now: Nanos) -> Option<MutexGuard<'_, RedisState>> {
+        let mut state = self.shared.lock();
+        let is_current = state.connection.as_ref().is_some_and(|now| now.number == self.number);
+        is_current.then(|| {
+            state.silent_since = now;
+            state
+        })
+    }
+
     fn on_push(&self, now: Nanos, values: &[RespValue]) -> HandlerResult {
         let text = |index: usize| match values.get(index) {
             Some(RespValue::Bulk(bytes)) => Some(&bytes[..]),
             _ => None,
         };
-        self.shared.lock().silent_since = now;
         match text(0) {
             Some(b"message" | b"smessage") => {
                 // Other programs may publish what they like to these channels.
                 if let Some(message) = text(2).and_then(decode_message) {
-                    self.on_message(message);
+                    self.on_message(now, message);
                 }
                 Ok(())
             }
             Some(b"subscribe" | b"ssubscribe" | b"unsubscribe" | b"sunsubscribe") => {
-                match self.shared.lock().calls.confirm_channel() {
+                match self.lock_current(now).is_none_or(|mut state| state.calls.confirm_channel()) {
                     true => Ok(()),
                     false => Err(Error::new("the slot of the channels has moved to another node")),
                 }
@@ -71,18 +81,21 @@ impl RedisHandler {
         }
     }
 
-    fn on_message(&self, message: RedisMessage) {
+    fn on_message(&self, now: Nanos, message: RedisMessage) {
+        let Some(mut state) = self.lock_current(now) else { return };
         match message {
             RedisMessage::Publication(publication) => {
-                let (missed, is_new) =
-                    self.shared.lock().progress.on_publication(publication.position);
+                let (missed, is_new) = state.progress.on_publication(publication.position);
+                drop(state);
                 self.shared.tell_missed(missed);
                 if is_new {
                     self.shared.hand_on(|sink| sink.on_publication(Arc::new(publication)));
                 }
             }
             RedisMessage::Presence { place, topic, member, is_present } => {
-                if self.shared.lock().progress.on_presence(place) {
+                let is_new = state.progress.on_presence(place);
+                drop(state);
+                if is_new {
                     self.shared.hand_on(|sink| sink.on_presence(&topic, &member, is_present));
                 }
             }
@@ -90,11 +103,9 @@ impl RedisHandler {
     }
 
     fn on_answer(&self, now: Nanos, value: RespValue) -> HandlerResult {
-        let call = {
-            let mut state = self.shared.lock();
-            state.silent_since = now;
-            state.calls.take_answered()
-        };
+        let Some(mut state) = self.lock_current(now) else { return Ok(()) };
+        let call = state.calls.take_answered();
+        drop(state);
         let Some(call) = call else {
             return Err(Error::new("Redis has sent an answer without a call"));
         };

@@ -87,7 +87,8 @@ impl EngineLife {
         };
         if !self.attach(&channel, number) {
             channel.close_without_future();
-            return AttemptEnd { reason: "closed".to_owned(), is_redirected: false };
+            let reason = format!("{address}: the connection was closed at once");
+            return AttemptEnd { reason, is_redirected: false };
         }
         let opened = timeout(limit, handshake::open(&self.shared, number, &address)).await;
         let reason = match opened {
@@ -139,11 +140,11 @@ impl EngineLife {
         bootstrap.connect(target.as_str()).await.map_err(|error| error.to_string())
     }
 
-    /// Makes a channel the connection of the engine. Returns false if the engine was closed meanwhile.
+    /// Makes a channel the connection of the engine. Returns false if one of them was closed meanwhile.
     fn attach(&self, channel: &Channel, number: u64) -> bool {
         let context = ScriptContext { key: String::new(), run: String::new(), is_cluster: false };
         let mut state = self.shared.lock();
-        if state.phase == EnginePhase::Closed {
+        if state.phase == EnginePhase::Closed || !channel.is_open() {
             return false;
         }
         state.redirect = None;
