@@ -3,12 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
+use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::redis::options::RedisOptions;
-use waterwheel_gateway::engine::{Engine, EngineError};
+use waterwheel_gateway::engine::{Engine, EngineError, HistoryQuery};
 
-use super::Gateway;
 use super::server::{Persistence, RedisServer, is_redis_installed};
-use crate::engine_suite::{is_unavailable, json, member, number, topic, wait};
+use super::{Gateway, wait_until};
+use crate::engine_suite::{
+    filter, is_unavailable, json, member, number, poll_once, publish, topic, wait,
+};
 
 #[test]
 fn g08_flushall_is_a_gap_without_a_reconnect() {
@@ -106,6 +109,88 @@ fn g08_calls_beyond_the_limit_are_refused_at_once() {
     server.set_stopped(false);
     for future in pending {
         wait(future).unwrap().remove(0).unwrap();
+    }
+    assert_eq!(gateway.engine.status().reconnects, 0);
+}
+
+#[test]
+fn g08_a_server_without_memory_refuses_publications_and_keeps_the_connection() {
+    if !is_redis_installed() {
+        return;
+    }
+    let server = RedisServer::start(Persistence::Nothing);
+    let gateway = Gateway::start(&server);
+    gateway.subscribe("a");
+    gateway.publish("a", 0);
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "1"]), "OK");
+    let refused = publish(&*gateway.engine, "a", 1).unwrap_err();
+    assert!(is_unavailable(&refused) && refused.to_string().contains("OOM"), "{refused}");
+    assert_eq!(gateway.history("a", None, 10).publications.len(), 1, "reading goes on");
+    // Some beats are refused meanwhile.
+    let beats = || server.cli(&["INFO", "errorstats"]);
+    wait_until(|| beats().contains("errorstat_OOM:count=3"));
+    assert_eq!(server.cli(&["CONFIG", "SET", "maxmemory", "0"]), "OK");
+    gateway.publish("a", 2);
+    gateway.sink.wait_for("a", 2);
+    assert_eq!(gateway.engine.status().reconnects, 0);
+}
+
+/// Redis ends the connection of a subscriber that does not read; what it has missed is in the history.
+#[test]
+fn g08_a_gateway_that_does_not_read_is_disconnected_and_fills_the_gap() {
+    if !is_redis_installed() {
+        return;
+    }
+    const PUBLICATIONS: u64 = 300;
+    let server = RedisServer::start(Persistence::Nothing);
+    let limit = "pubsub 4mb 4mb 60";
+    assert_eq!(server.cli(&["CONFIG", "SET", "client-output-buffer-limit", limit]), "OK");
+    let limits = HistoryLimits::builder().topic_bytes(64 << 20).build().unwrap();
+    let one = Gateway::with_limits(server.options(), limits);
+    let two = Gateway::with_limits(server.options(), limits);
+    two.subscribe("a");
+    {
+        // The loop of the second gateway waits for the sink.
+        let _stalled = two.sink.calls();
+        for n in 0..PUBLICATIONS {
+            one.publish("a", format!("[{n},\"{}\"]", "x".repeat(100_000)));
+        }
+        let clients = || server.cli(&["CLIENT", "LIST", "TYPE", "pubsub"]);
+        wait_until(|| clients().is_empty());
+    }
+    two.sink.wait_gaps(1);
+    let handed = two.sink.replay_with_history(&*two.engine, "a");
+    assert!(handed.is_sorted_by(|a, b| b.is_after(*a)));
+    assert_eq!(handed.len() as u64, PUBLICATIONS);
+    assert!(two.sink.publications().len() < handed.len(), "some came by the history");
+}
+
+/// Redis works off a pipeline before it answers, and ends connections with too much output.
+#[test]
+fn g08_many_clients_that_resume_at_once_do_not_flood_the_connection() {
+    if !is_redis_installed() {
+        return;
+    }
+    let server = RedisServer::start(Persistence::Nothing);
+    let limit = "pubsub 8mb 8mb 60";
+    assert_eq!(server.cli(&["CONFIG", "SET", "client-output-buffer-limit", limit]), "OK");
+    let gateway = Gateway::start(&server);
+    gateway.subscribe("a");
+    for n in 0..20 {
+        gateway.publish("a", format!("[{n},\"{}\"]", "x".repeat(40_000)));
+    }
+    server.set_stopped(true);
+    let query = || HistoryQuery { filter: filter("a"), since: None, limit: 100 };
+    let mut questions: Vec<_> = (0..200).map(|_| gateway.engine.history(query())).collect();
+    for question in &mut questions {
+        assert!(poll_once(question).is_pending());
+    }
+    let mut dropped = questions.split_off(150);
+    dropped.truncate(25);
+    drop(dropped);
+    server.set_stopped(false);
+    for question in questions {
+        assert_eq!(wait(question).unwrap().publications.len(), 20);
     }
     assert_eq!(gateway.engine.status().reconnects, 0);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use waterwheel_gateway::engine::Engine;
 use waterwheel_gateway::engine::redis::options::RedisOptions;
 
-use super::Gateway;
 use super::server::{Persistence, RedisServer, is_redis_installed};
+use super::{Gateway, wait_until};
 use crate::engine_suite::{SinkCall, filter, member, topic, wait};
 
 #[test]
@@ -80,9 +80,15 @@ fn g08_presence_is_that_of_all_gateways_and_ends_with_a_gateway_that_dies() {
         (Gateway::with_options(options.clone()), Gateway::with_options(options.clone()));
     one.subscribe("room");
     one.engine.enter(&topic("room"), &member("c1", Some("ann")));
+    one.wait_presence("room", 1);
     two.engine.enter(&topic("room"), &member("c2", None));
     let page = one.wait_presence("room", 2);
     assert_eq!(page.clients, [member("c1", Some("ann")), member("c2", None)]);
+    // More notes than one beat removes.
+    for n in 0..700 {
+        two.engine.enter(&topic("hall"), &member(&format!("c{n}"), None));
+    }
+    one.wait_presence("hall", 700);
     drop(two); // Without a word to Redis, as a gateway that is killed.
     let left = one.sink.wait_until(|calls| {
         calls.iter().any(|call| matches!(call, SinkCall::Presence { is_present: false, .. }))
@@ -96,12 +102,33 @@ fn g08_presence_is_that_of_all_gateways_and_ends_with_a_gateway_that_dies() {
         .collect();
     assert_eq!(told, [("c1", true), ("c2", true), ("c2", false)]);
     assert_eq!(one.wait_presence("room", 1).clients, [member("c1", Some("ann"))]);
+    one.wait_presence("hall", 0);
     let three = Gateway::with_options(options);
     three.engine.enter(&topic("room"), &member("c3", None));
     three.wait_presence("room", 2);
     wait(three.engine.close()).unwrap();
     one.wait_presence("room", 1);
     assert_eq!(server.cli(&["KEYS", "{waterwheel}:n:*"]).lines().count(), 1, "nothing is left");
+}
+
+/// Other gateways have given up one that was silent for too long; it is alive and says so.
+#[test]
+fn g08_a_gateway_that_was_given_up_writes_its_notes_again() {
+    if !is_redis_installed() {
+        return;
+    }
+    let server = RedisServer::start(Persistence::Nothing);
+    let gateway = Gateway::start(&server);
+    gateway.engine.enter(&topic("room"), &member("c1", Some("ann")));
+    gateway.wait_presence("room", 1);
+    wait_until(|| server.cli(&["ZCARD", "{waterwheel}:nodes"]) == "1");
+    for key in ["p:room", "u:room", "nodes"] {
+        assert_eq!(server.cli(&["DEL", &format!("{{waterwheel}}:{key}")]), "1", "{key}");
+    }
+    let page = gateway.wait_presence("room", 1);
+    assert_eq!(page.clients, [member("c1", Some("ann"))]);
+    wait_until(|| server.cli(&["ZCARD", "{waterwheel}:nodes"]) == "1");
+    assert_eq!(gateway.engine.status().reconnects, 0);
 }
 
 #[test]

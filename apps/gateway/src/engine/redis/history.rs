@@ -10,7 +10,7 @@ use super::scripts::RedisScript;
 use super::scripts::error_reply::unavailable;
 use super::scripts::message::{decode_entry, decode_topic};
 use super::scripts::reply::ReplyValues;
-use super::shared::{RedisShared, answer_of};
+use super::shared::RedisShared;
 use crate::engine::position::Position;
 use crate::engine::publication::Publication;
 use crate::engine::{EngineError, HistoryPage, HistoryQuery, TopicFacts, TopicPage};
@@ -81,7 +81,7 @@ impl RedisShared {
             &read.next_sequence.to_string(),
         ];
         let arguments = arguments.map(str::as_bytes);
-        answer_of(self.call(RedisScript::History, &arguments)?).await
+        self.read(RedisScript::History, &arguments).await
     }
 
     /// Tells what is known of topics.
@@ -94,7 +94,7 @@ impl RedisShared {
             let arguments =
                 [after.as_str(), &count.to_string(), &age].map(|text| text.as_bytes().to_vec());
             let arguments: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
-            let answer = answer_of(self.call(RedisScript::Topics, &arguments)?).await?;
+            let answer = self.read(RedisScript::Topics, &arguments).await?;
             let mut values = ReplyValues::of(answer)?;
             after = values.text()?;
             while !values.is_empty() {

@@ -23,9 +23,12 @@ pub(super) const BYTES_PER_WRITE: usize = 256 << 10;
 /// Publications that one call of a script reads from the history.
 pub(super) const HISTORY_PER_CALL: usize = 1_000;
 
-/// Bytes after which a call of a script stops reading from the history. Redis ends the connection of a subscriber with more
-/// than 8 MiB of unread output.
-pub(super) const HISTORY_BYTES_PER_CALL: usize = 1 << 20;
+/// Bytes after which a call of a script stops reading from the history.
+pub(super) const HISTORY_BYTES_PER_CALL: usize = 256 << 10;
+
+/// Calls with long answers that are on their way: 16 of 256 KiB stay below the 8 MiB of unsent output that Redis bears for a
+/// minute.
+pub(super) const MAX_READS: usize = 16;
 
 /// Topics that one call of a script tells about.
 pub(super) const TOPICS_PER_CALL: usize = 256;

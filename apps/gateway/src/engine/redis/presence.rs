@@ -52,7 +52,7 @@ impl RedisShared {
     ) -> Result<PresencePage, EngineError> {
         let count = limit.min(MAX_PRESENCE_PAGE).to_string();
         let arguments = [&b"list"[..], topic.as_str().as_bytes(), count.as_bytes()];
-        let answer = answer_of(self.call(RedisScript::Present, &arguments)?).await?;
+        let answer = self.read(RedisScript::Present, &arguments).await?;
         let mut values = ReplyValues::of(answer)?;
         let count = usize::try_from(values.number()?).unwrap_or(usize::MAX);
         let mut page = PresencePage { clients: Vec::new(), count };
@@ -154,6 +154,6 @@ impl RedisShared {
         arguments.extend(words.iter().map(|word| word.as_bytes()));
         let script = RedisScript::Present;
         let command = connection.context.command(script, self.new_epoch(), &arguments);
-        Some(RedisCall { command, script: Some(script), expected })
+        Some(RedisCall { command, script: Some(script), is_read: false, expected })
     }
 }

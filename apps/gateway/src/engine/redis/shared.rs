@@ -139,6 +139,24 @@ impl RedisShared {
         script: RedisScript,
         arguments: &[&[u8]],
     ) -> Result<PromiseFuture<Answer>, EngineError> {
+        self.call_with(script, arguments, false)
+    }
+
+    /// Calls a script whose answer may be long.
+    pub(super) async fn read(
+        self: &Arc<Self>,
+        script: RedisScript,
+        arguments: &[&[u8]],
+    ) -> Result<RespValue, EngineError> {
+        answer_of(self.call_with(script, arguments, true)?).await
+    }
+
+    fn call_with(
+        self: &Arc<Self>,
+        script: RedisScript,
+        arguments: &[&[u8]],
+        is_read: bool,
+    ) -> Result<PromiseFuture<Answer>, EngineError> {
         let (context, number) = {
             let state = self.lock();
             let connection = state.check_available()?;
@@ -152,7 +170,8 @@ impl RedisShared {
                 return Err(unavailable("the connection was lost"));
             }
             let expected = ExpectedAnswer::Value(promise);
-            self.push(&mut state, RedisCall { command, script: Some(script), expected })
+            let call = RedisCall { command, script: Some(script), is_read, expected };
+            self.push(&mut state, call)
         };
         self.wake_writer(must_wake);
         Ok(answer)
@@ -171,7 +190,8 @@ impl RedisShared {
             match &state.connection {
                 Some(connection) if connection.number == number => {
                     let expected = ExpectedAnswer::Value(promise);
-                    self.push(&mut state, RedisCall { command, script, expected })
+                    let call = RedisCall { command, script, is_read: false, expected };
+                    self.push(&mut state, call)
                 }
                 _ => {
                     let lost = Err(unavailable("the connection was lost"));
@@ -192,7 +212,7 @@ impl RedisShared {
             state.silent_since = self.clock.now();
         }
         state.calls.push(call);
-        !std::mem::replace(&mut state.has_write_task, true)
+        state.begin_writing()
     }
 
     /// Has the loop write the calls that wait, if it is to.
@@ -285,6 +305,12 @@ impl RedisShared {
 }
 
 impl RedisState {
+    /// Returns true if the loop has to be told to write: calls wait, and no task for them is on its way. One is from now on.
+    #[must_use]
+    pub(super) fn begin_writing(&mut self) -> bool {
+        self.calls.is_waiting() && !std::mem::replace(&mut self.has_write_task, true)
+    }
+
     /// Returns the connection, if calls of users are accepted.
     pub(super) fn check_available(&self) -> Result<&RedisConnection, EngineError> {
         match &self.connection {

@@ -1,4 +1,8 @@
 //! The calls of a connection: those that wait to be written, and those that wait for their answers. Redis answers in order.
+//!
+//! Redis works off what it has read of a pipeline before it sends the first answer, and ends the connection of a subscriber with
+//! too much unsent output. So of the calls with long answers, some are on their way at a time, and the others wait for them:
+//! many clients resume at once when a gateway has died.
 
 use std::collections::VecDeque;
 
@@ -7,7 +11,7 @@ use waterwheel::codec::{RespCommand, RespValue};
 use waterwheel::executor::Promise;
 
 use crate::engine::EngineError;
-use crate::engine::redis::limits::{BYTES_PER_WRITE, MAX_CALL_BYTES, MAX_CALLS};
+use crate::engine::redis::limits::{BYTES_PER_WRITE, MAX_CALL_BYTES, MAX_CALLS, MAX_READS};
 use crate::engine::redis::scripts::RedisScript;
 
 /// The answer to a call.
@@ -18,6 +22,8 @@ pub(in crate::engine::redis) struct RedisCall {
     pub(in crate::engine::redis) command: RespCommand,
     /// The script that the command calls, if it calls one.
     pub(in crate::engine::redis) script: Option<RedisScript>,
+    /// True if the answer may be long.
+    pub(in crate::engine::redis) is_read: bool,
     pub(in crate::engine::redis) expected: ExpectedAnswer,
 }
 
@@ -38,6 +44,10 @@ pub(in crate::engine::redis) enum ExpectedAnswer {
 pub(in crate::engine::redis) struct CallQueue {
     waiting: VecDeque<RedisCall>,
     written: VecDeque<RedisCall>,
+    /// Reads that wait for others.
+    held_reads: VecDeque<RedisCall>,
+    /// Reads that are not held.
+    reads: usize,
     bytes: usize,
 }
 
@@ -49,7 +59,7 @@ impl CallQueue {
 
     /// Returns the number of calls without an answer.
     pub(in crate::engine::redis) fn len(&self) -> usize {
-        self.waiting.len() + self.written.len()
+        self.waiting.len() + self.written.len() + self.held_reads.len()
     }
 
     /// True if no call waits for an answer.
@@ -60,7 +70,17 @@ impl CallQueue {
     /// Adds a call.
     pub(in crate::engine::redis) fn push(&mut self, call: RedisCall) {
         self.bytes += call.command.wire().len();
+        if call.is_read && self.reads == MAX_READS {
+            self.held_reads.push_back(call);
+            return;
+        }
+        self.reads += usize::from(call.is_read);
         self.waiting.push_back(call);
+    }
+
+    /// True if calls wait to be written.
+    pub(in crate::engine::redis) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Appends commands that wait to `wire`, up to a number of bytes. From then on they wait for their answers.
@@ -73,11 +93,31 @@ impl CallQueue {
         }
     }
 
-    /// Removes the call that an answer belongs to.
+    /// Removes the call that an answer belongs to. A read that was held may be written then.
     pub(in crate::engine::redis) fn take_answered(&mut self) -> Option<RedisCall> {
         let call = self.written.pop_front()?;
         self.bytes -= call.command.wire().len();
+        if call.is_read {
+            self.reads -= 1;
+            self.release_read();
+        }
         Some(call)
+    }
+
+    fn release_read(&mut self) {
+        while let Some(next) = self.held_reads.pop_front() {
+            match &next.expected {
+                // The caller has given up.
+                ExpectedAnswer::Value(promise) if promise.is_detached() => {
+                    self.bytes -= next.command.wire().len();
+                }
+                _ => {
+                    self.reads += 1;
+                    self.waiting.push_back(next);
+                    return;
+                }
+            }
+        }
     }
 
     /// Notes the confirmation of a channel. Returns false if none is expected now.
@@ -96,9 +136,10 @@ impl CallQueue {
 
     /// Removes all calls, for the end of the connection.
     pub(in crate::engine::redis) fn take_all(&mut self) -> Vec<RedisCall> {
-        self.bytes = 0;
+        (self.bytes, self.reads) = (0, 0);
         let mut all: Vec<_> = std::mem::take(&mut self.written).into();
         all.extend(std::mem::take(&mut self.waiting));
+        all.extend(std::mem::take(&mut self.held_reads));
         all
     }
 }
@@ -108,7 +149,7 @@ mod tests {
     use super::*;
 
     fn call(words: &[&str], expected: ExpectedAnswer) -> RedisCall {
-        RedisCall { command: RespCommand::new(words), script: None, expected }
+        RedisCall { command: RespCommand::new(words), script: None, is_read: false, expected }
     }
 
     #[test]
@@ -130,6 +171,30 @@ mod tests {
         assert!(!calls.confirm_channel());
         assert!(calls.take_answered().unwrap().command.is("GET"));
         assert!(calls.is_empty() && calls.bytes == 0);
+    }
+
+    #[test]
+    fn g08_reads_wait_for_each_other_and_nothing_else_does() {
+        let mut calls = CallQueue::default();
+        let read = || RedisCall { is_read: true, ..call(&["GET", "a"], ExpectedAnswer::Ignored) };
+        (0..MAX_READS + 2).for_each(|_| calls.push(read()));
+        calls.push(call(&["PING"], ExpectedAnswer::Ignored));
+        let taken = |calls: &mut CallQueue| {
+            let mut wire = BytesMut::new();
+            calls.take_wire(&mut wire);
+            (wire.len() / read().command.wire().len(), wire.ends_with(b"PING\r\n"))
+        };
+        assert_eq!(taken(&mut calls), (MAX_READS, true));
+        assert!(!calls.is_waiting());
+        assert_eq!(calls.len(), MAX_READS + 3);
+        for _ in 0..2 {
+            assert!(calls.take_answered().unwrap().is_read && calls.is_waiting());
+            assert_eq!(taken(&mut calls), (1, false));
+        }
+        while let Some(answered) = calls.take_answered() {
+            assert!(answered.is_read || answered.command.is("PING"));
+        }
+        assert!(calls.is_empty() && calls.reads == 0 && calls.bytes == 0);
     }
 
     #[test]

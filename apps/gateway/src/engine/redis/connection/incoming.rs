@@ -105,7 +105,9 @@ impl RedisHandler {
     fn on_answer(&self, now: Nanos, value: RespValue) -> HandlerResult {
         let Some(mut state) = self.lock_current(now) else { return Ok(()) };
         let call = state.calls.take_answered();
+        let must_wake = state.begin_writing();
         drop(state);
+        self.shared.wake_writer(must_wake);
         let Some(call) = call else {
             return Err(Error::new("Redis has sent an answer without a call"));
         };
@@ -152,8 +154,10 @@ impl RedisHandler {
         if let ErrorConsequence::Redirect(address) = consequence {
             self.shared.lock().redirect = Some(address);
         }
-        if let ExpectedAnswer::Value(promise) = call.expected {
-            promise.set_success(Err(error));
+        match call.expected {
+            ExpectedAnswer::Value(promise) => drop(promise.set_success(Err(error))),
+            ExpectedAnswer::Beat => self.shared.lock().has_beat = false,
+            ExpectedAnswer::Ignored | ExpectedAnswer::Confirmations(_) => {}
         }
         if must_close { Err(Error::new(text.to_owned())) } else { Ok(()) }
     }

@@ -270,7 +270,7 @@ impl RedisShared {
             std::iter::once(name).chain(channels.iter().map(String::as_str)).collect();
         let expected = ExpectedAnswer::Confirmations(channels.len());
         let command = RespCommand::new(&words);
-        self.push(state, RedisCall { command, script: None, expected })
+        self.push(state, RedisCall { command, script: None, is_read: false, expected })
     }
 
     /// Keeps the notes of this gateway alive, and asks for the position. Without an answer to the beat before, none is sent:
@@ -288,7 +288,10 @@ impl RedisShared {
                 connection.context.command(RedisScript::Beat, self.new_epoch(), &arguments);
             let script = Some(RedisScript::Beat);
             state.has_beat = true;
-            self.push(&mut state, RedisCall { command, script, expected: ExpectedAnswer::Beat })
+            self.push(
+                &mut state,
+                RedisCall { command, script, is_read: false, expected: ExpectedAnswer::Beat },
+            )
         };
         self.wake_writer(must_wake);
     }

@@ -14,7 +14,7 @@ pub(in crate::engine::redis) enum ErrorConsequence {
     Redirect(String),
     /// The connection is of no use now; a new one may be.
     Reconnect,
-    /// The call fails, the connection stays: the server is busy.
+    /// The call fails, the connection stays: the server is busy, or accepts no changes for now.
     Unavailable,
     /// The call fails, the connection stays: it would fail again.
     Refused,
@@ -35,8 +35,8 @@ pub(in crate::engine::redis) fn consequence_of(error: &str) -> ErrorConsequence 
             None => ErrorConsequence::Reconnect,
         },
         "READONLY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "ASK" | "WRONGRUN"
-        | "NOAUTH" | "UNBLOCKED" | "NOREPLICAS" => ErrorConsequence::Reconnect,
-        "BUSY" => ErrorConsequence::Unavailable,
+        | "NOAUTH" => ErrorConsequence::Reconnect,
+        "BUSY" | "OOM" | "MISCONF" | "NOREPLICAS" => ErrorConsequence::Unavailable,
         // Inside of a script, the text of the inner error stands behind that of the script.
         _ if error.contains("READONLY") || error.contains("CLUSTERDOWN") => {
             ErrorConsequence::Reconnect
@@ -74,7 +74,8 @@ mod tests {
             ("LOADING Redis is loading the dataset in memory", Reconnect),
             ("ERR Script attempted to access a non local key in a cluster node", Reconnect),
             ("BUSY Redis is busy running a script.", Unavailable),
-            ("OOM command not allowed when used memory > 'maxmemory'.", Refused),
+            ("OOM command not allowed when used memory > 'maxmemory'.", Unavailable),
+            ("NOREPLICAS Not enough good replicas to write.", Unavailable),
             ("NOPERM User gw has no permissions", Refused),
             ("", Refused),
         ] {
