@@ -58,7 +58,7 @@ fn g08_a_stopped_server_is_noticed_and_calls_fail_in_time() {
     server.set_stopped(false);
     gateway.wait_available();
     gateway.sink.wait_gaps(1);
-    // The server has read some of them before it answered to nobody: those are in the history, in order.
+    // The server may have read some of them before the connection ended: those are in the history, in order.
     let page = gateway.history("a", Some(last), 100);
     assert!(!page.has_gap && page.publications.is_sorted_by_key(|p| number(p)));
     gateway.publish("a", 100);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The parts follow each other without the spaces that are shown between them after `\n`, LENGTH aside. Other programs can
-//! publish to the channels too: what has no such form is dropped.
+//! publish to the channels too: a message of another form is dropped.
 
 use std::sync::Arc;
 
