@@ -24,6 +24,20 @@ pub enum EngineOpenError {
     Redis(#[from] RedisOptionError),
 }
 
+/// Checks the settings, without a connection to the server.
+///
+/// # Errors
+/// The settings cannot be used.
+pub fn check_engine(settings: &EngineSettings) -> Result<(), EngineOpenError> {
+    match settings.kind {
+        EngineKind::Memory => Ok(()),
+        EngineKind::Redis => {
+            redis_options(settings)?.check()?;
+            Ok(())
+        }
+    }
+}
+
 /// Opens an engine that hands on to `sink`. One with a server runs on a loop of the group; `timeout` is the longest time to
 /// connect, and without a sign of life.
 ///
@@ -39,17 +53,20 @@ pub fn open_engine(
     match settings.kind {
         EngineKind::Memory => Ok(Arc::new(MemoryEngine::new(history, sink))),
         EngineKind::Redis => {
-            let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("redis"))?;
-            let options = RedisOptions {
-                user: settings.user.clone(),
-                password: settings.password.clone(),
-                ca: settings.ca.clone(),
-                prefix: settings.prefix.clone(),
-                timeout,
-                presence: settings.presence,
-                ..RedisOptions::new(url.parse().map_err(RedisOptionError::from)?)
-            };
+            let options = RedisOptions { timeout, ..redis_options(settings)? };
             Ok(Arc::new(RedisEngine::open(options, history, loops, sink)?))
         }
     }
+}
+
+fn redis_options(settings: &EngineSettings) -> Result<RedisOptions, EngineOpenError> {
+    let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("redis"))?;
+    Ok(RedisOptions {
+        user: settings.user.clone(),
+        password: settings.password.clone(),
+        ca: settings.ca.clone(),
+        prefix: settings.prefix.clone(),
+        presence: settings.presence,
+        ..RedisOptions::new(url.parse().map_err(RedisOptionError::from)?)
+    })
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use waterwheel_gateway::access::secret::Secret;
 use waterwheel_gateway::config::engine_settings::{EngineKind, EngineSettings};
 use waterwheel_gateway::engine::limits::HistoryLimits;
-use waterwheel_gateway::engine::open::open_engine;
+use waterwheel_gateway::engine::open::{check_engine, open_engine};
 use waterwheel_gateway::engine::redis::RedisEngine;
 use waterwheel_gateway::engine::redis::options::RedisOptions;
 use waterwheel_gateway::engine::{Engine, EngineStatus};
@@ -70,6 +70,7 @@ fn g08_the_engine_of_the_settings_is_opened_and_connects() {
     assert_eq!(open(&EngineSettings::default()).unwrap().name(), "memory");
     let without = EngineSettings { url: None, ..settings };
     assert!(open(&without).unwrap_err().to_string().contains("engine.url"));
+    assert!(check_engine(&without).is_err() && check_engine(&EngineSettings::default()).is_ok());
 }
 
 #[test]

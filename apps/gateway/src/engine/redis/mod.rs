@@ -78,8 +78,7 @@ impl RedisEngine {
         loops: &EventLoopGroup,
         sink: Arc<dyn EngineSink>,
     ) -> Result<Self, RedisOptionError> {
-        options.check()?;
-        let tls = options.load_tls()?;
+        let tls = options.check()?;
         let event_loop = loops.without_lease().next();
         let shared = RedisShared::new(options, limits, event_loop, sink);
         let of_life = Arc::clone(&shared);

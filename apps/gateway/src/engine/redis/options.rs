@@ -63,8 +63,11 @@ impl RedisOptions {
         }
     }
 
-    /// Checks the options.
-    pub(super) fn check(&self) -> Result<(), RedisOptionError> {
+    /// Checks the options, and returns the configuration of TLS if the URL asks for it.
+    ///
+    /// # Errors
+    /// An option cannot be used, or the file of authorities cannot be read.
+    pub fn check(&self) -> Result<Option<ClientTls>, RedisOptionError> {
         let is_bad = |c: char| c == '{' || c == '}' || c.is_whitespace() || c.is_control();
         if self.prefix.is_empty() || self.prefix.len() > 64 || self.prefix.contains(is_bad) {
             return Err(RedisOptionError::Prefix(self.prefix.clone()));
@@ -74,11 +77,6 @@ impl RedisOptions {
                 server_name(&address.host)?;
             }
         }
-        Ok(())
-    }
-
-    /// Returns the configuration of TLS, if the URL asks for it.
-    pub(super) fn load_tls(&self) -> Result<Option<ClientTls>, RedisOptionError> {
         if !self.url.is_tls {
             return Ok(None);
         }
@@ -115,6 +113,6 @@ mod tests {
         let error = options("rediss://under_score.example,a..b").check().unwrap_err();
         assert!(error.to_string().contains("a..b"), "{error}");
         let missing = RedisOptions { ca: Some("/nothing".into()), ..options("rediss://a") };
-        assert!(missing.load_tls().unwrap_err().to_string().contains("/nothing"));
+        assert!(missing.check().unwrap_err().to_string().contains("/nothing"));
     }
 }
