@@ -180,7 +180,7 @@ impl EngineLife {
         };
         self.attempts = 0;
         self.redirects = 0;
-        tracing::info!(engine = NAME, "connected to {address}");
+        tracing::info!(engine = NAME, "the engine is connected to {address}");
         self.shared.wake_writer(must_wake);
         // Before the first message of this connection: none is read before this returns.
         self.shared.tell_missed(missed);
@@ -220,7 +220,11 @@ impl EngineLife {
     /// Waits before the next attempt, longer after each one.
     async fn pause_after(&mut self, end: &AttemptEnd) {
         if self.attempts == 0 && !end.is_redirected {
-            tracing::warn!(engine = NAME, "not available: {}", end.reason);
+            tracing::warn!(
+                engine = NAME,
+                "the engine is not available, connecting again: {}",
+                end.reason
+            );
         }
         {
             let mut state = self.shared.lock();
