@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use waterwheel::executor::Clock;
 
 use super::redis_server::{Persistence, RedisServer, is_redis_installed};
@@ -103,4 +103,68 @@ fn g08_a_restart_of_redis_loses_nothing_that_was_acknowledged_and_clients_stay()
         expect_text(&mut events, &number.to_string());
     }
     expect_text(&mut events, "last");
+}
+
+/// Clients of a gateway that is killed reconnect to the other two, all at once.
+#[test]
+fn g08_two_thousand_clients_of_a_killed_gateway_miss_nothing_at_the_other_two() {
+    if !is_redis_installed() {
+        return;
+    }
+    const CLIENTS: usize = 2_000;
+    const THREADS: usize = 8;
+    const PUBLICATIONS: usize = 30;
+    let limit = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit }).unwrap();
+    let redis = RedisServer::start(Persistence::Nothing);
+    let [one, two, three] = [(); 3].map(|()| start_gateway(&redis));
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|_| EventReader::open(one.address, "news", None).unwrap()).collect();
+    let mut publisher = LineClient::named(two.address, "ann");
+    for number in 0..PUBLICATIONS {
+        if number == PUBLICATIONS / 2 {
+            one.signal(Signal::KILL);
+        }
+        publisher.ask(&format!("PUB news {number}"), "OK");
+    }
+    let mut clients = clients.into_iter();
+    thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let own: Vec<_> = clients.by_ref().take(CLIENTS / THREADS).collect();
+            let next_gateway = [two.address, three.address][thread % 2];
+            scope.spawn(move || {
+                for mut events in own {
+                    let mut last = read_to_end(&mut events);
+                    let id = last.id.take();
+                    let mut resumed =
+                        EventReader::open(next_gateway, "news", id.as_deref()).unwrap();
+                    let open = next(&mut resumed);
+                    assert!(open.data.contains("\"gap\":false"), "{open:?}");
+                    for number in last.count..PUBLICATIONS {
+                        expect_text(&mut resumed, &number.to_string());
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The last publication that a client has got before its gateway was killed.
+struct LastSeen {
+    count: usize,
+    id: Option<String>,
+}
+
+/// Reads the publications that have come before the end, which are numbered.
+fn read_to_end(events: &mut EventReader) -> LastSeen {
+    let mut seen = LastSeen { count: 0, id: None };
+    while let Ok(Some(event)) = events.next() {
+        if event.name == "message" {
+            let text = format!("\"text\":\"{}\"", seen.count);
+            assert!(event.data.contains(&text), "{event:?}");
+            seen.count += 1;
+        }
+        seen.id = event.id.or(seen.id);
+    }
+    seen
 }
