@@ -188,9 +188,14 @@ impl Engine for RedisEngine {
 
     fn status(&self) -> EngineStatus {
         let state = self.shared.lock();
+        let is_available = state.phase == EnginePhase::Live && state.connection.is_some();
+        let description = match is_available {
+            true => format!("{}, answers after {:.1?}", state.trouble, state.lag),
+            false => state.trouble.clone(),
+        };
         EngineStatus {
-            is_available: state.phase == EnginePhase::Live && state.connection.is_some(),
-            description: state.trouble.clone(),
+            is_available,
+            description,
             reconnects: state.reconnects,
             in_flight: state.calls.len() as u64,
             topics: state.totals.topics,

@@ -8,6 +8,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use waterwheel::bytes::BytesMut;
 use waterwheel::channel::{Channel, EventLoop};
@@ -58,6 +59,10 @@ pub(super) struct RedisState {
     has_write_task: bool,
     /// True while a beat has no answer.
     pub(super) has_beat: bool,
+    /// The time of the last beat.
+    pub(super) beat_time: Nanos,
+    /// The time that the last answer to a beat has taken.
+    pub(super) lag: Duration,
 }
 
 /// The phases of an engine.
@@ -117,6 +122,8 @@ impl RedisShared {
             sink: Some(sink),
             has_write_task: false,
             has_beat: false,
+            beat_time: Nanos(0),
+            lag: Duration::ZERO,
         };
         let next_epoch = AtomicU32::new(random_number());
         let state = Mutex::new(state);

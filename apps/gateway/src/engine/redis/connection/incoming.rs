@@ -116,7 +116,7 @@ impl RedisHandler {
             value => {
                 match call.expected {
                     ExpectedAnswer::Value(promise) => drop(promise.set_success(Ok(value))),
-                    ExpectedAnswer::Beat => self.on_beat(value)?,
+                    ExpectedAnswer::Beat => self.on_beat(now, value)?,
                     ExpectedAnswer::Ignored => {}
                     ExpectedAnswer::Confirmations(_) => {
                         return Err(Error::new("Redis has answered a subscription with a value"));
@@ -162,11 +162,12 @@ impl RedisHandler {
         if must_close { Err(Error::new(text.to_owned())) } else { Ok(()) }
     }
 
-    fn on_beat(&self, value: RespValue) -> HandlerResult {
+    fn on_beat(&self, now: Nanos, value: RespValue) -> HandlerResult {
         let beat = read_beat(value).map_err(Error::new)?;
         let missed = {
             let mut state = self.shared.lock();
             state.has_beat = false;
+            state.lag = now.since(state.beat_time);
             state.totals = beat.totals;
             if let Some(connection) = &mut state.connection {
                 // Other gateways have given this one up, and have removed its notes.

@@ -292,6 +292,7 @@ impl RedisShared {
                 connection.context.command(RedisScript::Beat, self.new_epoch(), &arguments);
             let script = Some(RedisScript::Beat);
             state.has_beat = true;
+            state.beat_time = self.clock.now();
             self.push(
                 &mut state,
                 RedisCall { command, script, is_read: false, expected: ExpectedAnswer::Beat },
