@@ -78,6 +78,8 @@ impl RedisServer {
 
     fn at(address: Ipv4Addr, arguments: &[&str]) -> Self {
         let directory = std::env::temp_dir().join(format!("waterwheel-engine-{address}"));
+        // A test that was killed leaves its files behind.
+        let _ = fs::remove_dir_all(&directory);
         fs::create_dir_all(&directory).unwrap();
         let arguments =
             arguments.iter().map(|text| text.replace("{address}", &address.to_string())).collect();

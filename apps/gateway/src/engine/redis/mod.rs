@@ -71,7 +71,7 @@ impl RedisEngine {
     /// [`connected`](Self::connected) waits for it.
     ///
     /// # Errors
-    /// The options cannot be used, or the loops have ended.
+    /// The options cannot be used.
     pub fn open(
         options: RedisOptions,
         limits: HistoryLimits,
