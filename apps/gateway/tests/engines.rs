@@ -2,6 +2,7 @@
 
 mod engine_suite;
 mod memory_engine;
+mod redis_engine;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use waterwheel_gateway::engine::memory::MemoryEngine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use engine_suite::{EngineFixture, engine_suite};
+use redis_engine::{Redis, RedisCluster};
 
 /// The engine in memory: every one is a store of its own.
 struct Memory;
@@ -25,3 +27,5 @@ impl EngineFixture for Memory {
 }
 
 engine_suite!(memory, Memory);
+engine_suite!(redis, Redis);
+engine_suite!(redis_cluster, RedisCluster);

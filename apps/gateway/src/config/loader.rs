@@ -270,6 +270,19 @@ WATERWHEEL_DRAIN: drain = \"soon\" is not accepted: drain is a time from 0s to 1
     }
 
     #[test]
+    fn g06_an_engine_needs_the_url_of_its_server_without_a_password_in_it() {
+        let told = |arguments: &[&str]| input(arguments, &[]).load().unwrap_err().to_string();
+        let kind = "--engine-kind=redis";
+        let expected = "--engine-kind: engine.kind needs engine.url, which is not set";
+        assert_eq!(told(&[kind]), expected);
+        let with_password = told(&[kind, "--engine-url", "redis://ann:secret@localhost"]);
+        assert!(with_password.contains("engine.password"), "{with_password}");
+        assert!(!with_password.contains("secret@"), "{with_password}");
+        assert!(told(&["--engine-url", "redis://localhost"]).contains("engine.kind is memory"));
+        assert!(input(&[kind, "--engine-url", "rediss://a:1,b:2/3"], &[]).load().is_ok());
+    }
+
+    #[test]
     fn g06_secrets_are_read_and_never_shown() {
         const SECRET: &str = "do-not-show-this-0123456789abcdef";
         let file = format!("[tokens]\nsecret = \"{SECRET}\"\njwks = [\"a.json\", \"b.json\"]\n");

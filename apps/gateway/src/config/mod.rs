@@ -16,12 +16,13 @@
 //!
 //! | to understand | read |
 //! |---|---|
-//! | which keys there are | [`key_table`], [`settings`] |
+//! | which keys there are | [`key_table`], [`settings`], [`engine_settings`] |
 //! | what a key is, and its names | [`key`], [`value`] |
 //! | where values come from | [`source`], `toml_file`, [`environment`], [`flags`] |
 //! | how they are put together | [`loader`], `rules` |
 //! | the help and the guide | [`guide`] |
 
+pub mod engine_settings;
 pub mod environment;
 pub mod error;
 pub mod flags;

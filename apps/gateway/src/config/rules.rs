@@ -1,8 +1,10 @@
 //! Rules over several keys.
 
+use super::engine_settings::EngineKind;
 use super::error::ConfigProblem;
 use super::loader::LoadedConfig;
 use crate::engine::limits::HistoryLimits;
+use crate::engine::redis::RedisUrl;
 
 /// Returns what does not go together.
 pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
@@ -32,6 +34,21 @@ pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
             name,
             format!("allows a topic {topic_bytes} bytes, but all topics only {total_bytes}"),
         );
+    }
+    let engine = &config.settings.engine;
+    match (engine.kind, &engine.url) {
+        (EngineKind::Memory, None) => {}
+        (EngineKind::Memory, Some(_)) => {
+            conflict("engine.url", String::from("is set, but engine.kind is memory"));
+        }
+        (EngineKind::Redis, None) => {
+            conflict("engine.kind", String::from("needs engine.url, which is not set"));
+        }
+        (EngineKind::Redis, Some(url)) => {
+            if let Err(error) = url.parse::<RedisUrl>() {
+                conflict("engine.url", format!("is not accepted: {error}"));
+            }
+        }
     }
     problems
 }

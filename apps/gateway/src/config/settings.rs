@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::engine_settings::EngineSettings;
 use super::key::choice_field;
 use crate::access::config::AccessConfig;
 use crate::access::keys::key_set::KeySource;
@@ -44,6 +45,8 @@ pub struct GatewaySettings {
     pub protocols: ProtocolOptions,
     /// The port and its connections.
     pub port_options: PortOptions,
+    /// The engine.
+    pub engine: EngineSettings,
     /// The watchdog reports work that holds a loop for longer than this; `None`: no watchdog.
     pub watchdog: Option<Duration>,
     /// True if the gateway makes demo traffic.
@@ -146,6 +149,7 @@ impl Default for GatewaySettings {
             history: HistoryLimits::default(),
             protocols: ProtocolOptions::default(),
             port_options: PortOptions::default(),
+            engine: EngineSettings::default(),
             watchdog: Some(Duration::from_millis(100)),
             demo: false,
             log: LogSettings::default(),

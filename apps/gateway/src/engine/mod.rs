@@ -28,8 +28,10 @@
 
 pub mod limits;
 pub mod memory;
+pub mod open;
 pub mod position;
 pub mod publication;
+pub mod redis;
 
 use std::fmt;
 use std::future::Future;

@@ -10,7 +10,7 @@ use thiserror::Error;
 pub struct Position {
     /// The run of the engine: positions of different epochs cannot be compared.
     pub epoch: u32,
-    /// Ascends with each publication; the first is 1.
+    /// Ascends with each publication.
     pub sequence: u64,
 }
 

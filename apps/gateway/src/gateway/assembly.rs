@@ -13,6 +13,8 @@ use crate::access::config::Exposure;
 use crate::access::control::AccessControl;
 use crate::config::settings::{GatewaySettings, TlsSettings};
 use crate::engine::memory::MemoryEngine;
+use crate::engine::open::{EngineOpenError, check_engine, open_engine};
+use crate::engine::{Engine, EngineSink};
 use crate::log::gateway_log::GatewayLog;
 use crate::metrics::counters::GatewayCounters;
 use crate::page::slow_log::SlowLog;
@@ -40,17 +42,38 @@ impl CheckedParts {
         Ok(Self { access, tls })
     }
 
+    /// Makes the core, with the engine of the settings. One with a server begins to connect.
     pub(super) fn make_core(
         &self,
         settings: &GatewaySettings,
+        loops: &EventLoopGroup,
+    ) -> Result<Arc<GatewayCore>, CoreError> {
+        self.make_core_with(settings, |sink| {
+            let timeout = settings.limits.engine_timeout;
+            open_engine(&settings.engine, settings.history, timeout, loops, sink)
+        })
+    }
+
+    /// Checks what making the core needs, without an engine that connects.
+    pub(super) fn check_core(&self, settings: &GatewaySettings) -> Result<(), CoreError> {
+        check_engine(&settings.engine)?;
+        let in_memory = |sink| -> Result<Arc<dyn Engine>, _> {
+            Ok(Arc::new(MemoryEngine::new(settings.history, sink)))
+        };
+        self.make_core_with(settings, in_memory).map(drop)
+    }
+
+    fn make_core_with(
+        &self,
+        settings: &GatewaySettings,
+        open: impl FnOnce(Arc<dyn EngineSink>) -> Result<Arc<dyn Engine>, EngineOpenError>,
     ) -> Result<Arc<GatewayCore>, CoreError> {
         let parts = CoreParts {
             access: self.access.clone(),
             counters: Arc::new(GatewayCounters::default()),
             limits: settings.limits,
         };
-        let history = settings.history;
-        GatewayCore::new(parts, |sink| Ok(Arc::new(MemoryEngine::new(history, sink))))
+        GatewayCore::new(parts, open)
     }
 }
 

@@ -78,7 +78,7 @@ impl Gateway {
         let tls = load_tls(settings, log);
         let core = addresses.and_then(|addresses| {
             let access = load_access(settings, addresses.map(|address| address.ip()), log)?;
-            Ok(CheckedParts { access, tls: None }.make_core(settings)?)
+            Ok(CheckedParts { access, tls: None }.check_core(settings)?)
         });
         let problems: Vec<_> = [tls.err(), core.err()].into_iter().flatten().collect();
         if problems.is_empty() { Ok(()) } else { Err(problems) }
@@ -97,7 +97,7 @@ impl Gateway {
         let checked = CheckedParts::load(settings, addresses.map(|address| address.ip()), log)?;
         let slow = Arc::new(SlowLog::default());
         let loops = start_loops(settings, &slow, log)?;
-        let core = checked.make_core(settings)?;
+        let core = checked.make_core(settings, &loops)?;
         let source = GatewaySource::new(core.clone(), slow, settings.watchdog);
         let options = Arc::new(settings.port_options.clone());
         let parts = Arc::new(RouteParts {

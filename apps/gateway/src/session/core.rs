@@ -18,7 +18,8 @@ use super::hub::{Hub, HubSink};
 use super::limits::GatewayLimits;
 use super::requester::Requester;
 use crate::access::control::{AccessControl, AccessTime};
-use crate::engine::{Engine, EngineError, EngineSink};
+use crate::engine::open::EngineOpenError;
+use crate::engine::{Engine, EngineSink};
 use crate::error_code::{ErrorCode, GatewayError};
 use crate::metrics::counters::GatewayCounters;
 
@@ -60,7 +61,7 @@ pub enum CoreError {
     Rate(#[from] InvalidGuard),
     /// The engine cannot be opened.
     #[error(transparent)]
-    Engine(#[from] EngineError),
+    Engine(#[from] EngineOpenError),
 }
 
 /// The operations in progress. An operation counts itself, then looks at the flag; the drain sets the flag, then looks at
@@ -90,7 +91,7 @@ impl GatewayCore {
     /// The error of `open_engine`, or a limit of rate that admits nothing.
     pub fn new(
         parts: CoreParts,
-        open_engine: impl FnOnce(Arc<dyn EngineSink>) -> Result<Arc<dyn Engine>, EngineError>,
+        open_engine: impl FnOnce(Arc<dyn EngineSink>) -> Result<Arc<dyn Engine>, EngineOpenError>,
     ) -> Result<Arc<Self>, CoreError> {
         let CoreParts { access, counters, limits } = parts;
         let rate = limits.publish_rate_per_address;

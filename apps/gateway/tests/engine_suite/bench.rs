@@ -21,6 +21,14 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Makes engines over one store, for one test.
 pub(crate) trait EngineFixture: Send + Sync + 'static {
+    /// True if the program that the store needs is installed. Without it, the tests print a note and pass.
+    fn is_installed() -> bool
+    where
+        Self: Sized,
+    {
+        true
+    }
+
     /// Starts the store.
     fn start() -> Self
     where
@@ -113,7 +121,7 @@ pub(crate) fn member(client: &str, user: Option<&str>) -> PresentClient {
 #[derive(Clone, Debug)]
 pub(crate) enum SinkCall {
     Publication(Arc<Publication>),
-    Gap,
+    Gap(Option<Position>),
     Presence { topic: Topic, member: PresentClient, is_present: bool },
 }
 
@@ -156,6 +164,39 @@ impl RecordingSink {
         publications(&self.wait_until(|calls| publications(calls).len() >= count))
     }
 
+    /// Waits until the sink was told of as many gaps, and returns them.
+    pub(crate) fn wait_gaps(&self, count: usize) -> Vec<Option<Position>> {
+        gaps(&self.wait_until(|calls| gaps(calls).len() >= count))
+    }
+
+    /// Returns the positions that a hub hands to its clients: what was pushed, and what the history has between the position
+    /// of each gap and the next publication that was pushed, or the position of the next gap.
+    pub(crate) fn replay_with_history(&self, engine: &dyn Engine, text: &str) -> Vec<Position> {
+        let calls = self.calls().clone();
+        let mut handed = Vec::new();
+        for (i, call) in calls.iter().enumerate() {
+            match call {
+                SinkCall::Publication(publication) => handed.push(publication.position),
+                SinkCall::Gap(since) => {
+                    let query =
+                        HistoryQuery { filter: filter(text), since: *since, limit: usize::MAX };
+                    let page = wait(engine.history(query)).unwrap();
+                    assert!(!page.has_gap, "since {since:?}");
+                    let next = calls[i + 1..].iter().find_map(|call| match call {
+                        SinkCall::Publication(next) => Some(next.position.sequence - 1),
+                        SinkCall::Gap(since) => since.map(|since| since.sequence),
+                        SinkCall::Presence { .. } => None,
+                    });
+                    let missed = page.publications.iter().map(|p| p.position);
+                    let through = next.unwrap_or(u64::MAX);
+                    handed.extend(missed.take_while(|p| p.sequence <= through));
+                }
+                SinkCall::Presence { .. } => {}
+            }
+        }
+        handed
+    }
+
     fn record(&self, call: SinkCall) {
         self.calls().push(call);
         self.changed.notify_all();
@@ -167,8 +208,8 @@ impl EngineSink for RecordingSink {
         self.record(SinkCall::Publication(publication));
     }
 
-    fn on_gap(&self, _last: Option<Position>) {
-        self.record(SinkCall::Gap);
+    fn on_gap(&self, last: Option<Position>) {
+        self.record(SinkCall::Gap(last));
     }
 
     fn on_presence(&self, topic: &Topic, member: &PresentClient, is_present: bool) {
@@ -180,6 +221,14 @@ impl EngineSink for RecordingSink {
 fn publications(calls: &[SinkCall]) -> Vec<Arc<Publication>> {
     let only = calls.iter().filter_map(|call| match call {
         SinkCall::Publication(publication) => Some(Arc::clone(publication)),
+        _ => None,
+    });
+    only.collect()
+}
+
+fn gaps(calls: &[SinkCall]) -> Vec<Option<Position>> {
+    let only = calls.iter().filter_map(|call| match call {
+        SinkCall::Gap(last) => Some(*last),
         _ => None,
     });
     only.collect()

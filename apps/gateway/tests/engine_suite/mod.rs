@@ -17,7 +17,8 @@ mod presence;
 mod test_list;
 
 pub(crate) use bench::{
-    EngineFixture, RecordingSink, filter, json, member, number, poll_once, publish, topic, wait,
+    EngineFixture, RecordingSink, SinkCall, filter, json, member, number, poll_once, publish,
+    topic, wait,
 };
 pub(crate) use ending::*;
 pub(crate) use history::*;

@@ -33,7 +33,9 @@ macro_rules! engine_suite {
         $(
             #[test]
             fn $test() {
-                crate::engine_suite::$test::<$fixture>();
+                if <$fixture as crate::engine_suite::EngineFixture>::is_installed() {
+                    crate::engine_suite::$test::<$fixture>();
+                }
             }
         )*
     };

@@ -1,12 +1,43 @@
 //! Keys of the engine.
 
+use std::time::Duration;
+
 use super::bounds::{HOUR, SECOND};
 use crate::config::key::ConfigKey;
-use crate::config::value::ValueKind::Time;
+use crate::config::value::ValueKind::{Choice, Path, Secret, Text, Time};
 
-pub(super) static KEYS: &[ConfigKey] = &[key!(
-    "engine.timeout",
-    Time(SECOND, HOUR),
-    limits.engine_timeout,
-    "How long the engine may take"
-)];
+pub(super) static KEYS: &[ConfigKey] = &[
+    key!(
+        "engine.timeout",
+        Time(SECOND, HOUR),
+        limits.engine_timeout,
+        "How long the engine may take"
+    ),
+    key!("engine.kind", Choice(&["memory", "redis"]), engine.kind, "Where publications are kept"),
+    key!(
+        "engine.url",
+        Text,
+        engine.url,
+        "The servers of the engine: redis://host:port/database, rediss:// with TLS"
+    ),
+    key!("engine.user", Text, engine.user, "The user of the gateway at the server"),
+    key!("engine.password", Secret, engine.password, "The password of that user, or of all"),
+    key!(
+        "engine.ca",
+        Path,
+        engine.ca,
+        "The authorities of the server's certificate (PEM), instead of those of the system"
+    ),
+    key!(
+        "engine.prefix",
+        Text,
+        engine.prefix,
+        "The beginning of all names at the server: gateways with the same one share their topics"
+    ),
+    key!(
+        "engine.presence",
+        Time(Duration::from_secs(5), HOUR),
+        engine.presence,
+        "How long after its last sign of life the clients of a gateway count as present"
+    ),
+];

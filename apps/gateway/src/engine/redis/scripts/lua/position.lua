@@ -1,0 +1,2 @@
+-- Returns the epoch and the sequence.
+return {epoch, sequence}
