@@ -20,7 +20,7 @@ use tracing::dispatcher;
 use tracing::subscriber::NoSubscriber;
 
 use crate::clock::Clock;
-use crate::report::report_throttle::ReportThrottle;
+use crate::report::burst_limit::BurstLimit;
 use crate::report::{Fault, Report, Reporter};
 
 /// How many reports of one kind are written in a burst.
@@ -72,11 +72,11 @@ impl Reporter for LogReporter {
 }
 
 /// Returns the rate limit for this kind of fault.
-fn limit_of(fault: &Fault) -> &'static ReportThrottle {
-    static PANICKED: ReportThrottle = ReportThrottle::new(BURST, INTERVAL);
-    static UNHANDLED: ReportThrottle = ReportThrottle::new(BURST, INTERVAL);
-    static SLOW: ReportThrottle = ReportThrottle::new(BURST, INTERVAL);
-    static OTHER: ReportThrottle = ReportThrottle::new(BURST, INTERVAL);
+fn limit_of(fault: &Fault) -> &'static BurstLimit {
+    static PANICKED: BurstLimit = BurstLimit::new(BURST, INTERVAL);
+    static UNHANDLED: BurstLimit = BurstLimit::new(BURST, INTERVAL);
+    static SLOW: BurstLimit = BurstLimit::new(BURST, INTERVAL);
+    static OTHER: BurstLimit = BurstLimit::new(BURST, INTERVAL);
     match fault {
         Fault::Panicked { .. } => &PANICKED,
         Fault::Unhandled(_) => &UNHANDLED,

@@ -1,11 +1,11 @@
 //! Faults that an executor survived and that no caller was waiting for, and who receives them.
 //!
 //! - `guard`: runs user code, catches a panic and reports it.
-//! - `log_reporter`: the default reporter, limited by `report_throttle`.
+//! - `log_reporter`: the default reporter, limited by `burst_limit`.
 
+mod burst_limit;
 pub(crate) mod guard;
 pub(crate) mod log_reporter;
-mod report_throttle;
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The throttle of reports: a burst at once, then one per interval.
+//! The limit of reports: a burst at once, then one per interval.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,24 +8,24 @@ use crate::clock::Nanos;
 /// A token bucket that counts what it suppresses. Any thread uses it; the lock is held for a few instructions,
 /// and no user code runs under it.
 #[derive(Debug)]
-pub(crate) struct ReportThrottle {
+pub(crate) struct BurstLimit {
     burst: u32,
     interval: Duration,
-    state: Mutex<ThrottleState>,
+    state: Mutex<BurstState>,
 }
 
 #[derive(Debug)]
-struct ThrottleState {
+struct BurstState {
     tokens: u32,
     /// The time up to which tokens were added.
     refilled: Nanos,
     suppressed: u64,
 }
 
-impl ReportThrottle {
+impl BurstLimit {
     /// Creates a limit that admits `burst` at once, and then one per `interval`, which must not be zero.
     pub(crate) const fn new(burst: u32, interval: Duration) -> Self {
-        let state = ThrottleState { tokens: burst, refilled: Nanos(0), suppressed: 0 };
+        let state = BurstState { tokens: burst, refilled: Nanos(0), suppressed: 0 };
         Self { burst, interval, state: Mutex::new(state) }
     }
 
@@ -54,7 +54,7 @@ impl ReportThrottle {
         self.lock().suppressed += n;
     }
 
-    fn lock(&self) -> MutexGuard<'_, ThrottleState> {
+    fn lock(&self) -> MutexGuard<'_, BurstState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn r04_a_burst_is_admitted_and_then_one_per_interval_with_the_count_of_the_others() {
-        let limit = ReportThrottle::new(3, SECOND);
+        let limit = BurstLimit::new(3, SECOND);
         let now = Nanos(5_000_000_000);
         let admitted: Vec<_> = (0..10).map(|_| limit.admit(now)).collect();
         assert_eq!(admitted[..3], [Some(0); 3]);
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn r04_a_long_silence_saves_up_one_burst_and_no_more() {
-        let limit = ReportThrottle::new(3, SECOND);
+        let limit = BurstLimit::new(3, SECOND);
         let now = Nanos(5_000_000_000);
         assert_eq!(limit.admit(now), Some(0));
         let later = now.plus(1000 * SECOND);

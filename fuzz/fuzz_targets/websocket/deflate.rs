@@ -3,13 +3,13 @@
 //! and read again.
 #![no_main]
 
-#[path = "../../crates/websocket/tests/protocol/naive_decoder.rs"]
+#[path = "../../../crates/websocket/tests/protocol/naive_decoder.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod naive_decoder;
-#[path = "../../crates/websocket/tests/protocol/naive_inflate.rs"]
+#[path = "../../../crates/websocket/tests/protocol/naive_inflate.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod naive_inflate;
-#[path = "../../crates/websocket/tests/protocol/support.rs"]
+#[path = "../../../crates/websocket/tests/protocol/support.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod support;
 

@@ -13,7 +13,7 @@ use waterwheel_tls::rustls::{
 };
 use waterwheel_tls::{ClientTls, ServerTls};
 
-#[path = "../../support/tls_operations/mod.rs"]
+#[path = "../../../support/tls_operations/mod.rs"]
 mod tls_operations;
 
 const NAME: &str = "wheel.example";

@@ -2,13 +2,13 @@
 //! the same however the bytes are cut, and in parts; what was read can be written again.
 #![no_main]
 
-#[path = "../../crates/websocket/tests/protocol/naive_decoder.rs"]
+#[path = "../../../crates/websocket/tests/protocol/naive_decoder.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod naive_decoder;
-#[path = "../../crates/websocket/tests/protocol/naive_inflate.rs"]
+#[path = "../../../crates/websocket/tests/protocol/naive_inflate.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod naive_inflate;
-#[path = "../../crates/websocket/tests/protocol/support.rs"]
+#[path = "../../../crates/websocket/tests/protocol/support.rs"]
 #[allow(dead_code, reason = "the tests that it is written for need more")]
 mod support;
 
