@@ -3,6 +3,10 @@
 mod engine_suite;
 mod memory_engine;
 mod redis_engine;
+mod nats_engine;
+#[path = "support/tls.rs"]
+#[allow(dead_code, reason = "the clients of other tests use the rest")]
+mod tls_identity;
 
 use std::sync::Arc;
 
@@ -12,6 +16,7 @@ use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use engine_suite::{EngineFixture, engine_suite};
 use redis_engine::{Redis, RedisCluster};
+use nats_engine::{NatsWithStream, NatsWithoutStream};
 
 /// The engine in memory: every one is a store of its own.
 struct Memory;
@@ -29,3 +34,5 @@ impl EngineFixture for Memory {
 engine_suite!(memory, Memory);
 engine_suite!(redis, Redis);
 engine_suite!(redis_cluster, RedisCluster);
+engine_suite!(nats, NatsWithStream);
+engine_suite!(nats_without_jetstream, NatsWithoutStream);

@@ -1,0 +1,327 @@
+//! Making a link, keeping it alive, losing it.
+
+use std::time::Duration;
+
+use waterwheel::channel::Channel;
+use waterwheel::codec::{NatsMessage, NatsOperation};
+use waterwheel::executor::{Error, Nanos};
+use waterwheel::tls::rustls::pki_types::ServerName;
+
+use super::link::{self, LinkTls};
+use super::options::NatsServer;
+use super::requests::unavailable;
+use super::server_info::{ServerInfo, connect_options};
+use super::task::EngineTask;
+
+/// The time that requests are given to end before a server is left that is about to end.
+const LEAVING: Duration = Duration::from_secs(2);
+
+/// The id of the subscription to answers.
+pub(super) const ANSWERS: &[u8] = b"answers";
+
+/// The id of the subscription to the presence of other gateways.
+pub(super) const PRESENCE: &[u8] = b"presence";
+
+/// The id of the subscription to all topics, without a stream.
+pub(super) const TOPICS: &[u8] = b"topics";
+
+/// The state of a link, in the order in which it is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum LinkState {
+    /// Waits for the next attempt.
+    #[default]
+    Away,
+    Connecting,
+    /// Connected; waits for the server's INFO, and TLS.
+    Greeting,
+    /// Waits for the answer to the credentials.
+    SigningIn,
+    /// Waits for the stream.
+    Preparing,
+    /// Reads what the stream has.
+    Loading,
+    Ready,
+}
+
+/// The connection to a server.
+#[derive(Default)]
+pub(super) struct Link {
+    /// Ascends with each attempt: events of earlier links are ignored.
+    pub(super) number: u64,
+    pub(super) state: LinkState,
+    channel: Option<Channel>,
+    server: Option<NatsServer>,
+    pub(super) info: ServerInfo,
+    /// The end of the time for this state, or for the next attempt.
+    until: Nanos,
+    last_read: Nanos,
+    /// When the server was asked for a sign of life.
+    asked: Option<Nanos>,
+    /// When the server is left that has announced its end.
+    leave_by: Option<Nanos>,
+    /// Why the last link has ended.
+    problem: Option<String>,
+    /// Attempts that failed, since the last link that was ready.
+    failures: usize,
+    /// Times that a link was ready again.
+    pub(super) reconnects: u64,
+    was_ready: bool,
+}
+
+impl Link {
+    pub(super) fn send(&self, operation: NatsOperation) {
+        if let Some(channel) = &self.channel {
+            channel.send(operation);
+        }
+    }
+
+    pub(super) fn flush(&self) {
+        if let Some(channel) = &self.channel {
+            channel.flush();
+        }
+    }
+
+    /// Returns a sentence about the link, for operators.
+    pub(super) fn description(&self) -> String {
+        let server =
+            self.server.as_ref().map_or_else(|| "no server".to_owned(), ToString::to_string);
+        let problem = match &self.problem {
+            Some(problem) => format!("; before: {problem}"),
+            None => String::new(),
+        };
+        let ServerInfo { server_name, version, .. } = &self.info;
+        match self.state {
+            LinkState::Away => format!("not connected{problem}"),
+            LinkState::Connecting | LinkState::Greeting | LinkState::SigningIn => {
+                format!("connecting to {server}{problem}")
+            }
+            LinkState::Preparing => format!("preparing the stream on {server}{problem}"),
+            LinkState::Loading => format!("reading the stream from {server}"),
+            LinkState::Ready => {
+                format!("connected to {server_name} (nats-server {version}) at {server}")
+            }
+        }
+    }
+}
+
+impl EngineTask {
+    /// Does what the time demands: an attempt, a sign of life, the end of a link that is silent.
+    pub(super) fn watch_link(&mut self) {
+        match self.link.state {
+            LinkState::Away if self.now >= self.link.until => self.connect(),
+            LinkState::Away => {}
+            LinkState::Loading | LinkState::Ready => {
+                self.watch_silence();
+                self.watch_reader();
+                self.leave_if_ending();
+            }
+            _ if self.now >= self.link.until => {
+                self.lose_link(&format!("{} took too long", self.link.description()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes the outcome of a connect.
+    pub(super) fn take_connected(&mut self, link: u64, outcome: Result<Channel, Error>) {
+        match outcome {
+            Ok(channel) if link == self.link.number && self.link.state >= LinkState::Connecting => {
+                self.link.channel = Some(channel);
+                if self.link.state == LinkState::Connecting {
+                    self.link.state = LinkState::Greeting;
+                } else {
+                    self.sign_in(); // The greeting was faster than the outcome.
+                }
+            }
+            Ok(channel) => channel.close_without_future(),
+            Err(error) if link == self.link.number => self.lose_link(&error.to_string()),
+            Err(_) => {}
+        }
+    }
+
+    /// Takes the INFO of a server.
+    pub(super) fn take_greeting(&mut self, link: u64, info: ServerInfo) {
+        if link != self.link.number {
+            return;
+        }
+        self.take_info(info);
+        self.link.state = LinkState::SigningIn;
+        if self.link.channel.is_some() {
+            self.sign_in();
+        }
+    }
+
+    /// Takes the operations of one read.
+    pub(super) fn take_operations(&mut self, link: u64, operations: Vec<NatsOperation>) {
+        self.link.last_read = self.now;
+        self.link.asked = None;
+        for operation in operations {
+            if link != self.link.number {
+                return; // Lost by the operation before.
+            }
+            match operation {
+                NatsOperation::Deliver { subscription, message } => {
+                    self.take_message(&subscription, message);
+                }
+                NatsOperation::Ping => self.send(NatsOperation::Pong),
+                NatsOperation::Pong if self.link.state == LinkState::SigningIn => {
+                    self.begin_reading();
+                }
+                NatsOperation::Info(json) => {
+                    if let Ok(info) = ServerInfo::parse(&json) {
+                        self.take_info(info);
+                    }
+                }
+                NatsOperation::Error(text) => self.take_server_error(&text),
+                _ => {}
+            }
+        }
+    }
+
+    /// Ends the link, and plans the next attempt.
+    pub(super) fn lose_link(&mut self, cause: &str) {
+        self.close_link();
+        let server =
+            self.link.server.as_ref().map_or_else(String::new, |server| format!("{server}: "));
+        // What the server itself said of the end says more than the end.
+        if self.link.problem.is_none() || self.link.state == LinkState::Connecting {
+            self.link.problem = Some(format!("{server}{cause}"));
+        }
+        tracing::warn!(
+            "the engine has lost its connection to NATS, or could not make one: {}; it tries again",
+            self.link.problem.as_deref().unwrap_or(cause),
+        );
+        self.link.state = LinkState::Away;
+        self.link.failures += 1;
+        // All servers are tried before a pause.
+        let is_round_over = self.link.failures.is_multiple_of(self.servers.len().max(1));
+        let pause = match is_round_over {
+            true => self.back_off.next_delay(crate::engine::remote::back_off::random()),
+            false => Duration::ZERO,
+        };
+        self.link.until = self.now.plus(pause);
+        self.fail_everything();
+    }
+
+    /// Closes the connection. Its events are ignored from here on.
+    pub(super) fn close_link(&mut self) {
+        self.link.number += 1;
+        if let Some(channel) = self.link.channel.take() {
+            channel.close_without_future();
+        }
+    }
+
+    /// Notes that the link is ready.
+    pub(super) fn note_ready(&mut self) {
+        if self.link.state == LinkState::Ready {
+            return;
+        }
+        self.link.state = LinkState::Ready;
+        self.link.reconnects += u64::from(self.link.was_ready);
+        self.link.was_ready = true;
+        self.link.failures = 0;
+        self.link.problem = None;
+        self.back_off.reset();
+        tracing::info!("the engine is {}", self.link.description());
+    }
+
+    fn connect(&mut self) {
+        let Some(server) = self.servers.next_server() else { return };
+        self.link.number += 1;
+        self.link.state = LinkState::Connecting;
+        self.link.until = self.time_limit();
+        (self.link.asked, self.link.leave_by) = (None, None);
+        let name = self.tls_name(&server);
+        self.link.server = Some(server.clone());
+        let tls = match (self.options.tls.clone(), name) {
+            (None, _) => None,
+            (Some(config), Ok(name)) => Some(LinkTls { config, name }),
+            (Some(_), Err(cause)) => return self.lose_link(&cause),
+        };
+        let to = (self.link.number, &self.queue);
+        link::connect(&self.event_loop, &server, tls, self.options.request_timeout, to);
+    }
+
+    /// Returns the name that the server's certificate has to have. Servers are told of by address: their certificates are checked
+    /// for the name of the first server of the configuration, as other clients of NATS do.
+    fn tls_name(&self, server: &NatsServer) -> Result<ServerName<'static>, String> {
+        let is_configured = self.options.servers.contains(server);
+        let first = self.options.servers.first().unwrap_or(server);
+        let host = self.options.tls_name.as_ref();
+        let host = host.unwrap_or(if is_configured { &server.host } else { &first.host });
+        ServerName::try_from(host.clone())
+            .map_err(|_| format!("{host} is no name of a certificate"))
+    }
+
+    fn sign_in(&mut self) {
+        let is_tls = self.options.tls.is_some();
+        self.send(NatsOperation::Connect(connect_options(&self.options.credentials, is_tls)));
+        self.subscribe(self.requests.filter(), ANSWERS);
+        self.subscribe(self.names.all_presence(), PRESENCE);
+        self.send(NatsOperation::Ping);
+        self.link.last_read = self.now;
+        self.link.until = self.time_limit();
+    }
+
+    /// Subscribes to a subject under this id.
+    pub(super) fn subscribe(&self, subject: String, id: &[u8]) {
+        self.send(NatsOperation::Subscribe {
+            subject: subject.into(),
+            queue: None,
+            subscription: waterwheel::bytes::Bytes::copy_from_slice(id),
+        });
+    }
+
+    fn take_info(&mut self, info: ServerInfo) {
+        self.servers.discover(&info.connect_urls);
+        if info.is_lame_duck && self.link.leave_by.is_none() && self.servers.len() > 1 {
+            self.link.leave_by = Some(self.now.plus(LEAVING));
+        }
+        self.link.info = info;
+    }
+
+    fn take_server_error(&mut self, text: &[u8]) {
+        let text = text.escape_ascii().to_string();
+        tracing::warn!("NATS says: {text}");
+        let server = self.link.server.as_ref().map_or_else(String::new, ToString::to_string);
+        self.link.problem = Some(format!("{server}: {text}"));
+    }
+
+    fn watch_silence(&mut self) {
+        let interval = self.options.ping_interval;
+        match self.link.asked {
+            None if self.now.since(self.link.last_read) >= interval => {
+                self.link.asked = Some(self.now);
+                self.send(NatsOperation::Ping);
+            }
+            Some(asked) if self.now.since(asked) >= interval => {
+                self.lose_link(&format!("the server was silent for {:?}", interval * 2));
+            }
+            _ => {}
+        }
+    }
+
+    fn leave_if_ending(&mut self) {
+        let Some(by) = self.link.leave_by else { return };
+        if self.requests.load().0 == 0 || self.now >= by {
+            self.lose_link("the server has announced its end");
+            self.link.until = self.now;
+        }
+    }
+
+    /// Fails everything that waits for an answer of the server.
+    fn fail_everything(&mut self) {
+        self.reader.stop();
+        while let Some(awaited) = self.requests.take_first() {
+            self.fail_request(awaited, "the connection was lost before NATS had answered");
+        }
+        for call in self.calls.take_all() {
+            self.fail_call(call, unavailable(self.link.description()));
+        }
+    }
+
+    /// Publishes an empty message, as the server's control of the flow wants it.
+    pub(super) fn answer_flow_control(&self, subject: waterwheel::bytes::Bytes) {
+        self.send(NatsOperation::Publish(NatsMessage::new(subject, "")));
+    }
+}

@@ -1,0 +1,81 @@
+//! What a server says of itself, and what the engine answers.
+
+use serde::{Deserialize, Serialize};
+use waterwheel::bytes::Bytes;
+
+use super::options::NatsCredentials;
+
+/// The part of a server's INFO that the engine needs.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ServerInfo {
+    pub(super) server_name: String,
+    pub(super) version: String,
+    pub(super) max_payload: usize,
+    pub(super) headers: bool,
+    pub(super) jetstream: bool,
+    pub(super) tls_required: bool,
+    pub(super) tls_available: bool,
+    /// The addresses of all servers of the cluster.
+    pub(super) connect_urls: Vec<String>,
+    /// True if the server is about to end.
+    #[serde(rename = "ldm")]
+    pub(super) is_lame_duck: bool,
+}
+
+impl ServerInfo {
+    /// Reads the JSON of INFO.
+    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+        serde_json::from_slice(json).map_err(|error| format!("its INFO is not understood: {error}"))
+    }
+}
+
+#[derive(Serialize)]
+struct ConnectOptions<'a> {
+    verbose: bool,
+    pedantic: bool,
+    tls_required: bool,
+    name: &'static str,
+    lang: &'static str,
+    version: &'static str,
+    protocol: u8,
+    echo: bool,
+    headers: bool,
+    no_responders: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    auth_token: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    user: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pass: Option<&'a str>,
+}
+
+/// Returns the JSON of CONNECT.
+pub(super) fn connect_options(credentials: &NatsCredentials, is_tls: bool) -> Bytes {
+    let text = |secret: &'_ crate::access::secret::Secret| {
+        String::from_utf8_lossy(secret.as_bytes()).into_owned()
+    };
+    let (token, user, password) = match credentials {
+        NatsCredentials::None => (None, None, None),
+        NatsCredentials::Token(token) => (Some(text(token)), None, None),
+        NatsCredentials::User { user, password } => (None, Some(user), Some(text(password))),
+    };
+    let options = ConnectOptions {
+        verbose: false,
+        pedantic: false,
+        tls_required: is_tls,
+        name: "waterwheel-gateway",
+        lang: "rust",
+        version: env!("CARGO_PKG_VERSION"),
+        // Servers tell of changes in the cluster, and that they are about to end.
+        protocol: 1,
+        echo: true,
+        headers: true,
+        no_responders: true,
+        auth_token: token.as_deref(),
+        user: user.map(String::as_str),
+        pass: password.as_deref(),
+    };
+    // A struct of texts and flags is always JSON.
+    serde_json::to_vec(&options).unwrap_or_default().into()
+}
