@@ -6,8 +6,8 @@ use rustix::process::Signal;
 use waterwheel_gateway::engine::Engine;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
 
-use super::gateway::{Gateway, options, wait_until};
 use super::server::{NatsServer, free_address, has_nats};
+use super::test_gateway::{Gateway, options, wait_until};
 use crate::engine_suite::{number, publish, wait};
 
 /// Starts three servers that know each other.

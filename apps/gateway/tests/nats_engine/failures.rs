@@ -11,8 +11,8 @@ use waterwheel_gateway::engine::nats::NatsEngine;
 use waterwheel_gateway::engine::position::Position;
 use waterwheel_gateway::engine::{Engine, HistoryQuery};
 
-use super::gateway::{Gateway, options};
 use super::server::{NatsServer, has_nats};
+use super::test_gateway::{Gateway, options};
 use crate::engine_suite::{
     SinkCall, filter, is_unavailable, json, member, number, publish, topic, wait,
 };

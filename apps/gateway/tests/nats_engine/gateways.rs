@@ -6,8 +6,8 @@ use std::thread;
 use waterwheel_gateway::engine::publication::{Publication, PublicationPayload};
 use waterwheel_gateway::engine::{Engine, EngineError};
 
-use super::gateway::{Gateway, options};
 use super::server::{JETSTREAM, NatsServer, has_nats};
+use super::test_gateway::{Gateway, options};
 use crate::engine_suite::{SinkCall, json, member, publish, topic, wait};
 
 fn positions(publications: &[Arc<Publication>]) -> Vec<(u64, String)> {
@@ -156,7 +156,7 @@ fn g08_what_waits_for_nats_is_bounded() {
     let batch = (0..1_000).map(|_| json("a", &text)).collect();
     let results = gateway.engine.publish(batch);
     let in_flight = || gateway.engine.status().in_flight;
-    super::gateway::wait_until(|| in_flight() > 0, || in_flight().to_string());
+    super::test_gateway::wait_until(|| in_flight() > 0, || in_flight().to_string());
     assert!(in_flight() < 400, "32 MiB at most: {}", in_flight());
     let refused = "too many publications wait to be acknowledged";
     let late = publish(&*gateway.engine, "a", &text).unwrap_err();

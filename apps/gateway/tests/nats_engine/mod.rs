@@ -2,10 +2,10 @@
 
 mod cluster;
 mod failures;
-mod gateway;
 mod gateways;
 mod security;
 mod server;
+mod test_gateway;
 
 use std::sync::Arc;
 

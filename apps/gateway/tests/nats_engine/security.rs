@@ -4,8 +4,8 @@ use waterwheel::tls::ClientTls;
 use waterwheel_gateway::engine::Engine;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
 
-use super::gateway::{Gateway, options};
 use super::server::{JETSTREAM, NatsServer, has_nats};
+use super::test_gateway::{Gateway, options};
 use crate::tls_identity::{NAME, TlsIdentity};
 
 #[test]

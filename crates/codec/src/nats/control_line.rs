@@ -13,12 +13,12 @@ const MAX_WORDS: usize = 5;
 
 /// The arguments of a control line, as ranges of it.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Words {
+pub(super) struct ControlWords {
     ranges: [Range<usize>; MAX_WORDS],
     count: usize,
 }
 
-impl Words {
+impl ControlWords {
     /// Splits `line[from..]` at spaces and tabs.
     pub(super) fn split(line: &[u8], from: usize) -> Result<Self, NatsError> {
         let mut words = Self::default();

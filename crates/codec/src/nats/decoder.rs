@@ -8,7 +8,7 @@ use memchr::memchr2;
 use waterwheel_channel::{Decoder, Quoted};
 use waterwheel_executor::Error;
 
-use super::control_line::{Words, is_blank, line_end, malformed, number, sizes};
+use super::control_line::{ControlWords, is_blank, line_end, malformed, number, sizes};
 use super::error::NatsError;
 use super::headers::NatsHeaders;
 use super::limits::NatsLimits;
@@ -161,7 +161,7 @@ impl NatsDecoder {
         from: usize,
         has_headers: bool,
     ) -> Result<ControlLine, NatsError> {
-        let words = Words::split(line, from)?;
+        let words = ControlWords::split(line, from)?;
         let (subject, subscription, reply, headers, total) = match (has_headers, words.as_slice()) {
             (false, [subject, id, total]) => (subject, id, None, None, total),
             (false, [subject, id, reply, total]) => (subject, id, Some(reply), None, total),
@@ -189,7 +189,7 @@ impl NatsDecoder {
         from: usize,
         has_headers: bool,
     ) -> Result<ControlLine, NatsError> {
-        let words = Words::split(line, from)?;
+        let words = ControlWords::split(line, from)?;
         let (subject, reply, headers, total) = match (has_headers, words.as_slice()) {
             (false, [subject, total]) => (subject, None, None, total),
             (false, [subject, reply, total]) => (subject, Some(reply), None, total),
@@ -259,7 +259,7 @@ impl Decoder for NatsDecoder {
 }
 
 fn subscribe(buf: &Bytes, line: &[u8], from: usize) -> Result<NatsOperation, NatsError> {
-    let words = Words::split(line, from)?;
+    let words = ControlWords::split(line, from)?;
     let (subject, queue, subscription) = match words.as_slice() {
         [subject, id] => (subject, None, id),
         [subject, queue, id] => (subject, Some(queue), id),
@@ -274,7 +274,7 @@ fn subscribe(buf: &Bytes, line: &[u8], from: usize) -> Result<NatsOperation, Nat
 }
 
 fn unsubscribe(buf: &Bytes, line: &[u8], from: usize) -> Result<NatsOperation, NatsError> {
-    let words = Words::split(line, from)?;
+    let words = ControlWords::split(line, from)?;
     let (subscription, max_messages) = match words.as_slice() {
         [id] => (id, None),
         [id, max] => (id, Some(number(line, max)?)),

@@ -8,7 +8,7 @@ use waterwheel::channel::Channel;
 use waterwheel::codec::NatsOperation;
 use waterwheel::executor::{Error, Promise};
 
-use super::server_info::ServerInfo;
+use super::link::server_info::ServerInfo;
 use crate::engine::position::Position;
 use crate::engine::publication::NewPublication;
 use crate::engine::{
@@ -55,11 +55,11 @@ pub(super) enum EngineCall {
 /// A queue of events. Any thread pushes; the task of the engine takes everything at once.
 #[derive(Default)]
 pub(super) struct EventQueue {
-    state: Mutex<QueueState>,
+    state: Mutex<PendingEvents>,
 }
 
 #[derive(Default)]
-struct QueueState {
+struct PendingEvents {
     events: Vec<EngineEvent>,
     waker: Option<Waker>,
     is_closed: bool,
@@ -99,7 +99,7 @@ impl EventQueue {
         mem::take(&mut state.events)
     }
 
-    fn lock(&self) -> MutexGuard<'_, QueueState> {
+    fn lock(&self) -> MutexGuard<'_, PendingEvents> {
         // No method panics halfway through a change.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -30,7 +30,7 @@ pub(super) struct StreamLog {
     is_loaded: bool,
 }
 
-/// What the hub is told when publications may be missing: the position after which.
+/// A gap that the hub is to be told of: publications after this position may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GapAfter(pub(super) Option<Position>);
 

@@ -23,15 +23,12 @@ mod envelope;
 mod events;
 mod jetstream;
 mod link;
-mod link_states;
 mod log;
 pub mod options;
 mod presence;
 mod publishing;
 mod reading;
 mod requests;
-mod server_info;
-mod server_list;
 mod subject;
 mod task;
 

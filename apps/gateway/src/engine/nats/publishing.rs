@@ -4,7 +4,7 @@ use waterwheel::codec::NatsOperation;
 
 use super::envelope::to_message;
 use super::events::{CallPromise, PublishResults};
-use super::link_states::LinkState;
+use super::link::states::NatsLinkState;
 use super::requests::{Awaited, refused, unavailable};
 use super::task::EngineTask;
 use crate::engine::EngineError;
@@ -26,7 +26,7 @@ impl EngineTask {
         publications: Vec<NewPublication>,
         promise: CallPromise<PublishResults>,
     ) {
-        if let Err(error) = self.check_available(LinkState::Ready) {
+        if let Err(error) = self.check_available(NatsLinkState::Ready) {
             promise.set_success(Err(error));
             return;
         }

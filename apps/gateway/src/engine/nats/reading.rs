@@ -15,7 +15,7 @@ use super::jetstream::{
     ApiAnswer, DeliveryPlace, NO_RESPONDERS, StreamConfig, StreamState, create_consumer, epoch_of,
     set_stream, stream_info,
 };
-use super::link_states::{ANSWERS, LinkState, PRESENCE, TOPICS};
+use super::link::states::{ANSWERS, NatsLinkState, PRESENCE, TOPICS};
 use super::requests::{Awaited, refused, unavailable};
 use super::task::EngineTask;
 use crate::engine::EngineError;
@@ -47,7 +47,7 @@ pub(super) struct StreamReader {
     pub(super) is_plain: bool,
     /// True while the stream's state is asked for.
     is_preparing: bool,
-    /// What is known of the stream, while its configuration is being changed.
+    /// The time of the creation of the stream and its state, while its configuration is being changed.
     found: Option<(String, StreamState)>,
 }
 
@@ -65,7 +65,7 @@ impl EngineTask {
     /// Begins after the credentials were accepted.
     pub(super) fn begin_reading(&mut self) {
         self.set_wall_clock();
-        self.link.state = LinkState::Preparing;
+        self.link.state = NatsLinkState::Preparing;
         if !self.link.info.headers {
             return self.lose_link("the server has no headers; NATS 2.9 or later is needed");
         }
@@ -110,7 +110,7 @@ impl EngineTask {
             }
             // Without them nothing is read. A lost link has made an end of them before.
             Awaited::StreamState | Awaited::StreamSet | Awaited::Consumer(_) => {
-                if self.link.state >= LinkState::Preparing {
+                if self.link.state >= NatsLinkState::Preparing {
                     self.lose_link(reason);
                 }
             }
@@ -124,7 +124,7 @@ impl EngineTask {
         if !self.reader.is_plain && is_silent && !self.reader.is_preparing {
             self.prepare();
         }
-        if self.log.is_loaded() && self.link.state == LinkState::Loading {
+        if self.log.is_loaded() && self.link.state == NatsLinkState::Loading {
             self.note_ready();
         }
     }
@@ -256,8 +256,8 @@ impl EngineTask {
         let gap = self.log.attach(epoch_of(&created), state);
         self.start_consumer();
         self.tell_gap(gap);
-        if self.link.state < LinkState::Loading {
-            self.link.state = LinkState::Loading;
+        if self.link.state < NatsLinkState::Loading {
+            self.link.state = NatsLinkState::Loading;
         }
         self.watch_reader();
     }
@@ -271,7 +271,7 @@ impl EngineTask {
         tracing::warn!(
             "NATS has no JetStream: publications are not kept, and what is missed is lost"
         );
-        self.link.state = LinkState::Loading;
+        self.link.state = NatsLinkState::Loading;
         self.tell_gap(gap);
         self.watch_reader();
     }

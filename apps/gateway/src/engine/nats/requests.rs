@@ -9,7 +9,7 @@ use super::events::{CallPromise, PublishResults};
 use crate::engine::EngineError;
 use crate::engine::position::Position;
 
-/// What a request is for.
+/// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Awaited {
     /// The state of the stream, before it is read.

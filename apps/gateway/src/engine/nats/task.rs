@@ -28,13 +28,13 @@ use waterwheel::executor::{Clock, Nanos};
 use super::NAME;
 use super::calls::{WaitingCall, WaitingCalls};
 use super::events::{CallPromise, EngineCall, EngineEvent, EventQueue};
-use super::link_states::{Link, LinkState};
+use super::link::server_list::ServerList;
+use super::link::states::{NatsLink, NatsLinkState};
 use super::log::{GapAfter, StreamLog};
 use super::options::NatsOptions;
 use super::presence::{PresenceChange, PresenceExchange};
 use super::reading::StreamReader;
 use super::requests::{PublishBatches, Requests, unavailable};
-use super::server_list::ServerList;
 use super::subject::SubjectNames;
 use crate::engine::limits::HistoryLimits;
 use crate::engine::remote::back_off::{BackOff, random};
@@ -58,7 +58,7 @@ pub(super) struct EngineTask {
     sink: Option<Arc<dyn EngineSink>>,
     pub(super) servers: ServerList,
     pub(super) back_off: BackOff,
-    pub(super) link: Link,
+    pub(super) link: NatsLink,
     pub(super) requests: Requests,
     pub(super) batches: PublishBatches,
     pub(super) log: StreamLog,
@@ -100,7 +100,7 @@ impl EngineTask {
             queue,
             status,
             sink: Some(sink),
-            link: Link::default(),
+            link: NatsLink::default(),
             batches: PublishBatches::default(),
             log: StreamLog::new(limits),
             reader: StreamReader::default(),
@@ -178,7 +178,7 @@ impl EngineTask {
     }
 
     /// Returns an error if the engine cannot answer.
-    pub(super) fn check_available(&self, wanted: LinkState) -> Result<(), EngineError> {
+    pub(super) fn check_available(&self, wanted: NatsLinkState) -> Result<(), EngineError> {
         if self.closing.is_some() {
             return Err(unavailable("it is being closed"));
         }
@@ -220,11 +220,11 @@ impl EngineTask {
                 self.tell_changes(Vec::from_iter(change));
             }
             EngineCall::Presence(topic, limit, promise) => {
-                let available = self.check_available(LinkState::Loading);
+                let available = self.check_available(NatsLinkState::Loading);
                 promise.set_success(available.map(|()| self.presence.page(&topic, limit)));
             }
             EngineCall::Topics(limit, promise) => {
-                let available = self.check_available(LinkState::Ready);
+                let available = self.check_available(NatsLinkState::Ready);
                 let wall_clock = self.wall_clock();
                 promise.set_success(available.map(|()| self.log.facts(limit, wall_clock)));
             }
@@ -240,7 +240,7 @@ impl EngineTask {
     }
 
     fn wait_for_end(&mut self, call: WaitingCall) {
-        let available = self.check_available(LinkState::Loading).and_then(|()| {
+        let available = self.check_available(NatsLinkState::Loading).and_then(|()| {
             match self.calls.len() < MAX_WAITING_CALLS {
                 true => Ok(()),
                 false => Err(unavailable("too many calls wait for an answer")),
@@ -267,7 +267,7 @@ impl EngineTask {
 
     /// Asks for the end of the stream if calls wait for it, and answers those whose end was read.
     fn answer_calls(&mut self) {
-        if self.link.state >= LinkState::Loading && self.calls.begin_question() {
+        if self.link.state >= NatsLinkState::Loading && self.calls.begin_question() {
             self.ask_for_end();
         }
         while let Some(call) = self.calls.take_ready(self.log.last().sequence) {
@@ -289,7 +289,7 @@ impl EngineTask {
         while let Some(call) = self.calls.take_expired(self.now) {
             self.fail_call(call, unavailable("the stream was not read in time"));
         }
-        let dead = match self.link.state == LinkState::Ready {
+        let dead = match self.link.state == NatsLinkState::Ready {
             true => self.presence.expire(self.now),
             false => Vec::new(), // Nobody can be heard.
         };
@@ -298,17 +298,17 @@ impl EngineTask {
 
     /// Tells those that wait for the engine that it is available, or that their time is over.
     fn tell_available(&mut self) {
-        let is_ready = self.link.state == LinkState::Ready;
+        let is_ready = self.link.state == NatsLinkState::Ready;
         let now = self.now;
         let ended = |(until, _): &mut (Nanos, _)| is_ready || *until <= now;
         let ended: Vec<_> = self.until_available.extract_if(.., ended).collect();
         for (_, promise) in ended {
-            promise.set_success(self.check_available(LinkState::Ready));
+            promise.set_success(self.check_available(NatsLinkState::Ready));
         }
     }
 
     fn tell_presence(&mut self) {
-        if self.link.state < LinkState::Loading {
+        if self.link.state < NatsLinkState::Loading {
             return;
         }
         let subject = self.names.presence_of(self.presence.me());
@@ -323,7 +323,7 @@ impl EngineTask {
 
     fn publish_status(&self) {
         let (topics, held_publications, held_bytes) = self.log.totals();
-        let is_available = self.check_available(LinkState::Ready).is_ok();
+        let is_available = self.check_available(NatsLinkState::Ready).is_ok();
         let status = EngineStatus {
             is_available,
             description: self.link.description(),
@@ -351,7 +351,7 @@ impl EngineTask {
         let Some(closing) = &self.closing else { return false };
         let is_handed_on =
             self.batches.is_empty() && self.log.last().sequence >= self.reader.acknowledged;
-        is_handed_on || self.link.state < LinkState::Loading || closing.until <= self.now
+        is_handed_on || self.link.state < NatsLinkState::Loading || closing.until <= self.now
     }
 
     fn end(mut self) {

@@ -1,13 +1,13 @@
 //! The servers that an engine knows.
 
-use super::options::NatsServer;
+use crate::engine::nats::options::NatsServer;
 
 /// Maximum number of servers that servers may tell of.
 const MAX_DISCOVERED: usize = 64;
 
 /// The servers to connect to, one after the other: those that were configured, and those that the servers tell of.
 #[derive(Debug)]
-pub(super) struct ServerList {
+pub(in crate::engine::nats) struct ServerList {
     configured: Vec<NatsServer>,
     discovered: Vec<NatsServer>,
     next: usize,
@@ -15,18 +15,18 @@ pub(super) struct ServerList {
 
 impl ServerList {
     /// Creates a list that begins somewhere, so that gateways divide themselves among the servers. `random` is any number.
-    pub(super) fn new(configured: Vec<NatsServer>, random: u32) -> Self {
+    pub(in crate::engine::nats) fn new(configured: Vec<NatsServer>, random: u32) -> Self {
         let next = random as usize % configured.len().max(1);
         Self { configured, discovered: Vec::new(), next }
     }
 
     /// Returns the number of servers.
-    pub(super) fn len(&self) -> usize {
+    pub(in crate::engine::nats) fn len(&self) -> usize {
         self.configured.len() + self.discovered.len()
     }
 
     /// Returns the next server, and whether all were returned since the first.
-    pub(super) fn next_server(&mut self) -> Option<NatsServer> {
+    pub(in crate::engine::nats) fn next_server(&mut self) -> Option<NatsServer> {
         let all = self.configured.iter().chain(&self.discovered);
         let server = all.cycle().nth(self.next % self.len().max(1)).cloned();
         self.next = (self.next + 1) % self.len().max(1);
@@ -34,7 +34,7 @@ impl ServerList {
     }
 
     /// Replaces the servers that were told of before.
-    pub(super) fn discover(&mut self, urls: &[String]) {
+    pub(in crate::engine::nats) fn discover(&mut self, urls: &[String]) {
         if urls.is_empty() {
             return; // A server that stands alone says nothing of the others.
         }

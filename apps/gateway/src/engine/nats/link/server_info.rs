@@ -1,31 +1,31 @@
-//! What a server says of itself, and what the engine answers.
+//! The greeting of a server, and the answer of the engine.
 
 use serde::{Deserialize, Serialize};
 use waterwheel::bytes::Bytes;
 
-use super::options::NatsCredentials;
+use crate::engine::nats::options::NatsCredentials;
 
 /// The part of a server's INFO that the engine needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ServerInfo {
-    pub(super) server_name: String,
-    pub(super) version: String,
-    pub(super) max_payload: usize,
-    pub(super) headers: bool,
-    pub(super) jetstream: bool,
-    pub(super) tls_required: bool,
-    pub(super) tls_available: bool,
+pub(in crate::engine::nats) struct ServerInfo {
+    pub(in crate::engine::nats) server_name: String,
+    pub(in crate::engine::nats) version: String,
+    pub(in crate::engine::nats) max_payload: usize,
+    pub(in crate::engine::nats) headers: bool,
+    pub(in crate::engine::nats) jetstream: bool,
+    pub(in crate::engine::nats) tls_required: bool,
+    pub(in crate::engine::nats) tls_available: bool,
     /// The addresses of all servers of the cluster.
-    pub(super) connect_urls: Vec<String>,
+    pub(in crate::engine::nats) connect_urls: Vec<String>,
     /// True if the server is about to end.
     #[serde(rename = "ldm")]
-    pub(super) is_lame_duck: bool,
+    pub(in crate::engine::nats) is_lame_duck: bool,
 }
 
 impl ServerInfo {
     /// Reads the JSON of INFO.
-    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+    pub(in crate::engine::nats) fn parse(json: &[u8]) -> Result<Self, String> {
         serde_json::from_slice(json).map_err(|error| format!("its INFO is not understood: {error}"))
     }
 }
@@ -51,7 +51,10 @@ struct ConnectOptions<'a> {
 }
 
 /// Returns the JSON of CONNECT.
-pub(super) fn connect_options(credentials: &NatsCredentials, is_tls: bool) -> Bytes {
+pub(in crate::engine::nats) fn connect_options(
+    credentials: &NatsCredentials,
+    is_tls: bool,
+) -> Bytes {
     let text = |secret: &'_ crate::access::secret::Secret| {
         String::from_utf8_lossy(secret.as_bytes()).into_owned()
     };

@@ -1,7 +1,11 @@
-//! A link: the connection to a server, and its pipeline.
+//! A link: the connection to a server, and its pipeline; `states` makes it, keeps it alive and ends it.
 //!
 //! A server speaks first, in the clear. If TLS is wanted, it begins behind that greeting: TLS takes the place of the decoder and
 //! is given the bytes that it has not read, so that nothing that was sent in the clear is taken for what came over TLS.
+
+pub(super) mod server_info;
+pub(super) mod server_list;
+pub(super) mod states;
 
 use std::mem;
 use std::sync::Arc;
@@ -16,9 +20,9 @@ use waterwheel::net::Tcp;
 use waterwheel::tls::rustls::pki_types::ServerName;
 use waterwheel::tls::{ClientTls, TlsHandler, TlsHandshake};
 
+use self::server_info::ServerInfo;
 use super::events::{EngineEvent, EventQueue};
 use super::options::NatsServer;
-use super::server_info::ServerInfo;
 
 /// The largest payload that a server of NATS can be configured for. A smaller limit here would make a message that another
 /// program has published unreadable, and the stream with it.

@@ -7,27 +7,27 @@ use waterwheel::codec::{NatsMessage, NatsOperation};
 use waterwheel::executor::{Error, Nanos};
 use waterwheel::tls::rustls::pki_types::ServerName;
 
-use super::link::{self, LinkTls};
-use super::options::NatsServer;
-use super::requests::unavailable;
+use super::LinkTls;
 use super::server_info::{ServerInfo, connect_options};
-use super::task::EngineTask;
+use crate::engine::nats::options::NatsServer;
+use crate::engine::nats::requests::unavailable;
+use crate::engine::nats::task::EngineTask;
 
 /// The time that requests are given to end before a server is left that is about to end.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// The id of the subscription to answers.
-pub(super) const ANSWERS: &[u8] = b"answers";
+pub(in crate::engine::nats) const ANSWERS: &[u8] = b"answers";
 
 /// The id of the subscription to the presence of other gateways.
-pub(super) const PRESENCE: &[u8] = b"presence";
+pub(in crate::engine::nats) const PRESENCE: &[u8] = b"presence";
 
 /// The id of the subscription to all topics, without a stream.
-pub(super) const TOPICS: &[u8] = b"topics";
+pub(in crate::engine::nats) const TOPICS: &[u8] = b"topics";
 
 /// The state of a link, in the order in which it is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum LinkState {
+pub(in crate::engine::nats) enum NatsLinkState {
     /// Waits for the next attempt.
     #[default]
     Away,
@@ -45,13 +45,13 @@ pub(super) enum LinkState {
 
 /// The connection to a server.
 #[derive(Default)]
-pub(super) struct Link {
+pub(in crate::engine::nats) struct NatsLink {
     /// Ascends with each attempt: events of earlier links are ignored.
-    pub(super) number: u64,
-    pub(super) state: LinkState,
+    pub(in crate::engine::nats) number: u64,
+    pub(in crate::engine::nats) state: NatsLinkState,
     channel: Option<Channel>,
     server: Option<NatsServer>,
-    pub(super) info: ServerInfo,
+    pub(in crate::engine::nats) info: ServerInfo,
     /// The end of the time for this state, or for the next attempt.
     until: Nanos,
     last_read: Nanos,
@@ -64,25 +64,25 @@ pub(super) struct Link {
     /// Attempts that failed, since the last link that was ready.
     failures: usize,
     /// Times that a link was ready again.
-    pub(super) reconnects: u64,
+    pub(in crate::engine::nats) reconnects: u64,
     was_ready: bool,
 }
 
-impl Link {
-    pub(super) fn send(&self, operation: NatsOperation) {
+impl NatsLink {
+    pub(in crate::engine::nats) fn send(&self, operation: NatsOperation) {
         if let Some(channel) = &self.channel {
             channel.send(operation);
         }
     }
 
-    pub(super) fn flush(&self) {
+    pub(in crate::engine::nats) fn flush(&self) {
         if let Some(channel) = &self.channel {
             channel.flush();
         }
     }
 
     /// Returns a sentence about the link, for operators.
-    pub(super) fn description(&self) -> String {
+    pub(in crate::engine::nats) fn description(&self) -> String {
         let server =
             self.server.as_ref().map_or_else(|| "no server".to_owned(), ToString::to_string);
         let problem = match &self.problem {
@@ -91,13 +91,13 @@ impl Link {
         };
         let ServerInfo { server_name, version, .. } = &self.info;
         match self.state {
-            LinkState::Away => format!("not connected{problem}"),
-            LinkState::Connecting | LinkState::Greeting | LinkState::SigningIn => {
+            NatsLinkState::Away => format!("not connected{problem}"),
+            NatsLinkState::Connecting | NatsLinkState::Greeting | NatsLinkState::SigningIn => {
                 format!("connecting to {server}{problem}")
             }
-            LinkState::Preparing => format!("preparing the stream on {server}{problem}"),
-            LinkState::Loading => format!("reading the stream from {server}"),
-            LinkState::Ready => {
+            NatsLinkState::Preparing => format!("preparing the stream on {server}{problem}"),
+            NatsLinkState::Loading => format!("reading the stream from {server}"),
+            NatsLinkState::Ready => {
                 format!("connected to {server_name} (nats-server {version}) at {server}")
             }
         }
@@ -106,11 +106,11 @@ impl Link {
 
 impl EngineTask {
     /// Does what the time demands: an attempt, a sign of life, the end of a link that is silent.
-    pub(super) fn watch_link(&mut self) {
+    pub(in crate::engine::nats) fn watch_link(&mut self) {
         match self.link.state {
-            LinkState::Away if self.now >= self.link.until => self.connect(),
-            LinkState::Away => {}
-            LinkState::Loading | LinkState::Ready => {
+            NatsLinkState::Away if self.now >= self.link.until => self.connect(),
+            NatsLinkState::Away => {}
+            NatsLinkState::Loading | NatsLinkState::Ready => {
                 self.watch_silence();
                 self.watch_reader();
                 self.leave_if_ending();
@@ -123,12 +123,18 @@ impl EngineTask {
     }
 
     /// Takes the outcome of a connect.
-    pub(super) fn take_connected(&mut self, link: u64, outcome: Result<Channel, Error>) {
+    pub(in crate::engine::nats) fn take_connected(
+        &mut self,
+        link: u64,
+        outcome: Result<Channel, Error>,
+    ) {
         match outcome {
-            Ok(channel) if link == self.link.number && self.link.state >= LinkState::Connecting => {
+            Ok(channel)
+                if link == self.link.number && self.link.state >= NatsLinkState::Connecting =>
+            {
                 self.link.channel = Some(channel);
-                if self.link.state == LinkState::Connecting {
-                    self.link.state = LinkState::Greeting;
+                if self.link.state == NatsLinkState::Connecting {
+                    self.link.state = NatsLinkState::Greeting;
                 } else {
                     self.sign_in(); // The greeting was faster than the outcome.
                 }
@@ -140,19 +146,23 @@ impl EngineTask {
     }
 
     /// Takes the INFO of a server.
-    pub(super) fn take_greeting(&mut self, link: u64, info: ServerInfo) {
+    pub(in crate::engine::nats) fn take_greeting(&mut self, link: u64, info: ServerInfo) {
         if link != self.link.number {
             return;
         }
         self.take_info(info);
-        self.link.state = LinkState::SigningIn;
+        self.link.state = NatsLinkState::SigningIn;
         if self.link.channel.is_some() {
             self.sign_in();
         }
     }
 
     /// Takes the operations of one read.
-    pub(super) fn take_operations(&mut self, link: u64, operations: Vec<NatsOperation>) {
+    pub(in crate::engine::nats) fn take_operations(
+        &mut self,
+        link: u64,
+        operations: Vec<NatsOperation>,
+    ) {
         self.link.last_read = self.now;
         self.link.asked = None;
         for operation in operations {
@@ -164,7 +174,7 @@ impl EngineTask {
                     self.take_message(&subscription, message);
                 }
                 NatsOperation::Ping => self.send(NatsOperation::Pong),
-                NatsOperation::Pong if self.link.state == LinkState::SigningIn => {
+                NatsOperation::Pong if self.link.state == NatsLinkState::SigningIn => {
                     self.begin_reading();
                 }
                 NatsOperation::Info(json) => {
@@ -179,19 +189,19 @@ impl EngineTask {
     }
 
     /// Ends the link, and plans the next attempt.
-    pub(super) fn lose_link(&mut self, cause: &str) {
+    pub(in crate::engine::nats) fn lose_link(&mut self, cause: &str) {
         self.close_link();
         let server =
             self.link.server.as_ref().map_or_else(String::new, |server| format!("{server}: "));
         // What the server itself said of the end says more than the end.
-        if self.link.problem.is_none() || self.link.state == LinkState::Connecting {
+        if self.link.problem.is_none() || self.link.state == NatsLinkState::Connecting {
             self.link.problem = Some(format!("{server}{cause}"));
         }
         tracing::warn!(
             "the engine has lost its connection to NATS, or could not make one: {}; it tries again",
             self.link.problem.as_deref().unwrap_or(cause),
         );
-        self.link.state = LinkState::Away;
+        self.link.state = NatsLinkState::Away;
         self.link.failures += 1;
         // All servers are tried before a pause.
         let is_round_over = self.link.failures.is_multiple_of(self.servers.len().max(1));
@@ -204,7 +214,7 @@ impl EngineTask {
     }
 
     /// Closes the connection. Its events are ignored from here on.
-    pub(super) fn close_link(&mut self) {
+    pub(in crate::engine::nats) fn close_link(&mut self) {
         self.link.number += 1;
         if let Some(channel) = self.link.channel.take() {
             channel.close_without_future();
@@ -212,11 +222,11 @@ impl EngineTask {
     }
 
     /// Notes that the link is ready.
-    pub(super) fn note_ready(&mut self) {
-        if self.link.state == LinkState::Ready {
+    pub(in crate::engine::nats) fn note_ready(&mut self) {
+        if self.link.state == NatsLinkState::Ready {
             return;
         }
-        self.link.state = LinkState::Ready;
+        self.link.state = NatsLinkState::Ready;
         self.link.reconnects += u64::from(self.link.was_ready);
         self.link.was_ready = true;
         self.link.failures = 0;
@@ -228,7 +238,7 @@ impl EngineTask {
     fn connect(&mut self) {
         let Some(server) = self.servers.next_server() else { return };
         self.link.number += 1;
-        self.link.state = LinkState::Connecting;
+        self.link.state = NatsLinkState::Connecting;
         self.link.until = self.time_limit();
         (self.link.asked, self.link.leave_by) = (None, None);
         let name = self.tls_name(&server);
@@ -239,7 +249,7 @@ impl EngineTask {
             (Some(_), Err(cause)) => return self.lose_link(&cause),
         };
         let to = (self.link.number, &self.queue);
-        link::connect(&self.event_loop, &server, tls, self.options.request_timeout, to);
+        super::connect(&self.event_loop, &server, tls, self.options.request_timeout, to);
     }
 
     /// Returns the name that the server's certificate has to have. Servers are told of by address: their certificates are checked
@@ -264,7 +274,7 @@ impl EngineTask {
     }
 
     /// Subscribes to a subject under this id.
-    pub(super) fn subscribe(&self, subject: String, id: &[u8]) {
+    pub(in crate::engine::nats) fn subscribe(&self, subject: String, id: &[u8]) {
         self.send(NatsOperation::Subscribe {
             subject: subject.into(),
             queue: None,
@@ -321,7 +331,7 @@ impl EngineTask {
     }
 
     /// Publishes an empty message, as the server's control of the flow wants it.
-    pub(super) fn answer_flow_control(&self, subject: waterwheel::bytes::Bytes) {
+    pub(in crate::engine::nats) fn answer_flow_control(&self, subject: waterwheel::bytes::Bytes) {
         self.send(NatsOperation::Publish(NatsMessage::new(subject, "")));
     }
 }

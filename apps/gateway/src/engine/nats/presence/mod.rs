@@ -10,15 +10,18 @@
 //! 2. A gateway that is not heard of for [`EXPIRY_INTERVALS`] intervals is taken for dead, and its clients leave.
 //! 3. Notes of all gateways together are within the limit of present clients; gateways, within [`MAX_PEERS`].
 
+mod message;
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use waterwheel::executor::Nanos;
 
+use self::message::{PresenceMessage, PresenceNote};
 use crate::engine::local::presence::PresenceTable;
 use crate::engine::{PresencePage, PresentClient};
-use crate::topic::limits::TopicLimits;
 use crate::topic::name::Topic;
 
 /// Intervals without a message after which a gateway is taken for dead.
@@ -30,37 +33,12 @@ const MAX_PEERS: usize = 1_024;
 /// Notes in one message: at most some 300 KiB with the longest names, less than the payload that servers allow by default.
 const NOTES_PER_MESSAGE: usize = 500;
 
-/// What changes for the hub: a client has entered a topic, or has left it.
+/// A change that the hub is to be told of: a client has entered a topic, or has left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PresenceChange {
     pub(super) topic: Topic,
     pub(super) member: PresentClient,
     pub(super) is_present: bool,
-}
-
-/// A message of a gateway about its clients.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
-struct PresenceMessage {
-    /// The number of the last change that this message includes.
-    number: u64,
-    /// The changes, or the notes of one part of everything.
-    notes: Vec<PresenceNote>,
-    /// Set in answers: the index of the part, and the number of parts.
-    part: Option<(u32, u32)>,
-    /// True in the last message of a gateway.
-    is_leaving: bool,
-}
-
-/// A client in a topic, as messages tell it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct PresenceNote {
-    topic: String,
-    client: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    user: Option<String>,
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    has_left: bool,
 }
 
 /// The clients of all gateways.
@@ -337,151 +315,5 @@ impl PresenceExchange {
             }
         }
         changes
-    }
-}
-
-impl PresenceMessage {
-    fn to_json(&self) -> Vec<u8> {
-        // A struct of texts and numbers is always JSON.
-        serde_json::to_vec(self).unwrap_or_default()
-    }
-}
-
-impl PresenceNote {
-    fn new(topic: &Topic, member: &PresentClient, has_left: bool) -> Self {
-        Self {
-            topic: topic.as_str().to_owned(),
-            client: member.client.as_ref().to_owned(),
-            user: member.user.as_deref().map(str::to_owned),
-            has_left,
-        }
-    }
-
-    fn read(&self) -> Option<(Topic, PresentClient, bool)> {
-        const ANY: TopicLimits = TopicLimits { max_bytes: usize::MAX, max_segments: usize::MAX };
-        let topic = Topic::parse(&self.topic, &ANY).ok()?;
-        let user = self.user.as_deref().map(Into::into);
-        let member = PresentClient { client: self.client.as_str().into(), user };
-        Some((topic, member, self.has_left))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    fn at(seconds: u64) -> Nanos {
-        Nanos(seconds * 1_000_000_000)
-    }
-
-    fn room() -> Topic {
-        Topic::parse("room", &TopicLimits::default()).unwrap()
-    }
-
-    fn member(client: &str) -> PresentClient {
-        PresentClient { client: client.into(), user: Some("ann".into()) }
-    }
-
-    fn gateway(id: &str) -> PresenceExchange {
-        PresenceExchange::new(id.to_owned(), SECOND, 10_000)
-    }
-
-    /// Hands all messages of one gateway to another, and returns what changes there as client and presence.
-    fn tell(
-        from: &mut PresenceExchange,
-        to: &mut PresenceExchange,
-        now: Nanos,
-    ) -> Vec<(String, bool)> {
-        let me = from.me.clone();
-        let messages = from.messages(now);
-        let changes = messages.iter().flat_map(|json| to.take_message(&me, json, now));
-        changes.map(|change| (change.member.client.to_string(), change.is_present)).collect()
-    }
-
-    #[test]
-    fn g08_changes_of_one_gateway_reach_another_each_once() {
-        let (mut a, mut b) = (gateway("a"), gateway("b"));
-        a.begin(at(10));
-        assert!(tell(&mut a, &mut b, at(10)).is_empty());
-        assert!(a.enter(&room(), &member("c1")).is_some());
-        assert!(a.enter(&room(), &member("c1")).is_none(), "a refresh");
-        assert_eq!(tell(&mut a, &mut b, at(10)), [("c1".to_owned(), true)]);
-        assert_eq!(b.page(&room(), 10).clients, [member("c1")]);
-        assert!(a.leave(&room(), "c1").is_some() && a.leave(&room(), "c1").is_none());
-        assert_eq!(tell(&mut a, &mut b, at(10)), [("c1".to_owned(), false)]);
-        assert_eq!(b.page(&room(), 10).count, 0);
-        assert!(a.messages(at(10)).is_empty(), "nothing is new");
-    }
-
-    #[test]
-    fn g08_a_gateway_that_has_missed_a_change_asks_and_is_told_everything_in_parts() {
-        let (mut a, mut b) = (gateway("a"), gateway("b"));
-        a.begin(at(10));
-        tell(&mut a, &mut b, at(10));
-        for n in 0..1_200 {
-            a.enter(&room(), &member(&format!("c{n:04}")));
-        }
-        assert_eq!(a.messages(at(10)).len(), 3, "lost on the way to b");
-        a.leave(&room(), "c0000");
-        assert!(tell(&mut a, &mut b, at(10)).is_empty());
-        assert_eq!(b.next_question().as_deref(), Some("a"));
-        a.take_question(b"other");
-        assert!(a.messages(at(10)).is_empty(), "asked was another");
-        a.take_question(b"a");
-        let messages = a.messages(at(10));
-        assert_eq!(messages.len(), 3);
-        let told: usize = messages.iter().map(|json| b.take_message("a", json, at(10)).len()).sum();
-        assert_eq!((told, b.page(&room(), 1).count), (1_199, 1_199));
-        // The parts of two answers are not mixed.
-        a.leave(&room(), "c0001");
-        a.take_question(b"");
-        let again = a.messages(at(10));
-        for json in [&again[0], &messages[1], &again[2]] {
-            assert!(b.take_message("a", json, at(10)).is_empty());
-        }
-        assert_eq!(b.page(&room(), 1).count, 1_199);
-        let changes: Vec<_> =
-            again.iter().flat_map(|json| b.take_message("a", json, at(10))).collect();
-        assert_eq!(changes.len(), 1);
-        assert!(!changes[0].is_present && &*changes[0].member.client == "c0001");
-    }
-
-    #[test]
-    fn g08_the_clients_of_a_gateway_that_falls_silent_or_ends_leave() {
-        let (mut a, mut b) = (gateway("a"), gateway("b"));
-        a.begin(at(10));
-        a.enter(&room(), &member("c1"));
-        assert_eq!(tell(&mut a, &mut b, at(10)).len(), 1);
-        assert!(b.expire(at(13)).is_empty());
-        assert!(tell(&mut a, &mut b, at(13)).is_empty(), "a sign of life");
-        assert!(b.expire(at(16)).is_empty());
-        b.begin(at(17));
-        assert!(b.expire(at(20)).is_empty(), "could not be heard");
-        assert_eq!(b.expire(at(21)).len(), 1);
-        assert_eq!(b.page(&room(), 1).count, 0);
-        // It was stopped for a while: its next number is of a gateway that is not known.
-        tell(&mut a, &mut b, at(22));
-        assert_eq!(b.next_question().as_deref(), Some(""), "of the connection");
-        tell(&mut a, &mut b, at(24));
-        a.take_question(b.next_question().unwrap().as_bytes());
-        assert_eq!(tell(&mut a, &mut b, at(24)), [("c1".to_owned(), true)]);
-        assert_eq!(b.take_message("a", &a.farewell(), at(24)).len(), 1);
-        assert!(b.peers.is_empty());
-    }
-
-    #[test]
-    fn g08_presence_that_is_not_understood_is_ignored_and_gateways_are_limited() {
-        let mut a = gateway("a");
-        for json in
-            ["", "[]", "{\"number\":-1}", "{\"notes\":[{\"topic\":\"a b\",\"client\":\"c\"}]}"]
-        {
-            assert!(a.take_message("b", json.as_bytes(), at(1)).is_empty());
-        }
-        for n in 0..2 * MAX_PEERS {
-            a.take_message(&format!("g{n}"), b"{}", at(1));
-        }
-        assert_eq!(a.peers.len(), MAX_PEERS);
     }
 }
