@@ -4,9 +4,6 @@ mod engine_suite;
 mod memory_engine;
 mod redis_engine;
 mod nats_engine;
-#[path = "support/tls.rs"]
-#[allow(dead_code, reason = "the clients of other tests use the rest")]
-mod tls_identity;
 
 use std::sync::Arc;
 

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
+use waterwheel_gateway::engine::nats::options::NatsOptions;
 use waterwheel_gateway::engine::publication::{Publication, PublicationPayload};
 use waterwheel_gateway::engine::{Engine, EngineError};
 
@@ -150,7 +152,9 @@ fn g08_what_waits_for_nats_is_bounded() {
         return;
     }
     let server = NatsServer::start();
-    let gateway = Gateway::start(&server);
+    let timeout = Duration::from_secs(10);
+    let gateway = Gateway::with_options(NatsOptions { timeout, ..options(&server.url()) });
+    gateway.wait_connected();
     server.stop();
     let text = "1".repeat(100_000);
     let batch = (0..1_000).map(|_| json("a", &text)).collect();

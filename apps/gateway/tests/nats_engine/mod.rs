@@ -33,7 +33,7 @@ impl NatsStore {
     }
 
     fn engine(&self, limits: HistoryLimits, sink: Arc<dyn EngineSink>) -> Arc<dyn Engine> {
-        let options = NatsOptions::from_url(&self.server.url()).unwrap();
+        let options = NatsOptions::new(self.server.url().parse().unwrap());
         let engine = NatsEngine::open(options, limits, &self.loops, sink).unwrap();
         wait(engine.connected()).unwrap();
         Arc::new(engine)

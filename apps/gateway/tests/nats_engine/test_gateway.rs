@@ -29,11 +29,9 @@ pub(crate) struct Gateway {
 /// Returns options for a server, with times that fit a test.
 pub(crate) fn options(url: &str) -> NatsOptions {
     NatsOptions {
-        request_timeout: Duration::from_secs(2),
-        ping_interval: Duration::from_millis(400),
-        first_back_off: Duration::from_millis(10),
-        longest_back_off: Duration::from_millis(200),
-        ..NatsOptions::from_url(url).unwrap()
+        timeout: Duration::from_secs(1),
+        presence: Duration::from_secs(5),
+        ..NatsOptions::new(url.parse().unwrap())
     }
 }
 

@@ -31,6 +31,7 @@ mod reading;
 mod requests;
 mod subject;
 mod task;
+pub mod url;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,7 +39,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use waterwheel::channel::{EventLoop, EventLoopGroup};
 
 use self::events::{CallPromise, EngineCall, EngineEvent, EventQueue};
-use self::options::{InvalidNatsOption, NatsOptions};
+use self::options::{NatsOptionError, NatsOptions};
 use self::requests::unavailable;
 use self::task::EngineTask;
 use super::limits::HistoryLimits;
@@ -71,14 +72,15 @@ impl NatsEngine {
         limits: HistoryLimits,
         loops: &EventLoopGroup,
         sink: Arc<dyn EngineSink>,
-    ) -> Result<Self, InvalidNatsOption> {
+    ) -> Result<Self, NatsOptionError> {
         options.check()?;
+        let tls = options.load_tls()?;
         let event_loop = loops.next();
         let queue = Arc::new(EventQueue::default());
         let status = EngineStatus { description: "starting".to_owned(), ..EngineStatus::default() };
         let status = Arc::new(Mutex::new(status));
         let parts = (queue.clone(), status.clone());
-        let task = EngineTask::new(options, limits, event_loop.clone(), parts, sink);
+        let task = EngineTask::new((options, tls), limits, event_loop.clone(), parts, sink);
         if event_loop.spawn_with(move || task.run()).is_err() {
             queue.close(); // The loop has ended: every call is told that the engine is closed.
         }

@@ -130,7 +130,7 @@ impl EngineTask {
     }
 
     fn heartbeat(&self) -> Duration {
-        (self.options.ping_interval / 2).max(SHORTEST_HEARTBEAT)
+        (self.ping_interval() / 2).max(SHORTEST_HEARTBEAT)
     }
 
     /// Asks for the state of the stream, to read it from the last number that was read.

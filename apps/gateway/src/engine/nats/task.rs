@@ -24,6 +24,7 @@ use std::time::{Duration, SystemTime};
 use waterwheel::channel::{Channel, EventLoop, timeout};
 use waterwheel::codec::{NatsMessage, NatsOperation};
 use waterwheel::executor::{Clock, Nanos};
+use waterwheel::tls::ClientTls;
 
 use super::NAME;
 use super::calls::{WaitingCall, WaitingCalls};
@@ -32,7 +33,7 @@ use super::link::server_list::ServerList;
 use super::link::states::{NatsLink, NatsLinkState};
 use super::log::{GapAfter, StreamLog};
 use super::options::NatsOptions;
-use super::presence::{PresenceChange, PresenceExchange};
+use super::presence::{EXPIRY_INTERVALS, PresenceChange, PresenceExchange};
 use super::reading::StreamReader;
 use super::requests::{PublishBatches, Requests, unavailable};
 use super::subject::SubjectNames;
@@ -43,12 +44,19 @@ use crate::engine::{EngineError, EngineSink, EngineStatus};
 /// The longest time between two looks at the clock.
 const TICK: Duration = Duration::from_millis(50);
 
+/// The first time between two rounds of attempts to connect; it doubles.
+const FIRST_BACK_OFF: Duration = Duration::from_millis(100);
+
+/// The longest time between two rounds.
+const LONGEST_BACK_OFF: Duration = Duration::from_secs(5);
+
 /// Maximum number of calls that wait for the end of the stream: the clients of a gateway that all resume at once.
 const MAX_WAITING_CALLS: usize = 100_000;
 
 /// The state of an engine.
 pub(super) struct EngineTask {
     pub(super) options: NatsOptions,
+    pub(super) tls: Option<ClientTls>,
     pub(super) limits: HistoryLimits,
     pub(super) names: SubjectNames,
     pub(super) event_loop: EventLoop,
@@ -80,21 +88,23 @@ struct Closing {
 
 impl EngineTask {
     pub(super) fn new(
-        options: NatsOptions,
+        (options, tls): (NatsOptions, Option<ClientTls>),
         limits: HistoryLimits,
         event_loop: EventLoop,
         (queue, status): (Arc<EventQueue>, Arc<Mutex<EngineStatus>>),
         sink: Arc<dyn EngineSink>,
     ) -> Self {
         let id = format!("{:08x}{:08x}", random(), random());
-        let interval = options.ping_interval;
+        // Three of them are missed before the clients of a gateway leave.
+        let interval = options.presence / EXPIRY_INTERVALS;
         Self {
             names: SubjectNames::new(&options.prefix),
-            servers: ServerList::new(options.servers.clone(), random()),
-            back_off: BackOff::new(options.first_back_off, options.longest_back_off),
+            servers: ServerList::new(options.url.servers().to_vec(), random()),
+            back_off: BackOff::new(FIRST_BACK_OFF, LONGEST_BACK_OFF),
             requests: Requests::new(format!("_INBOX.{id}.")),
             presence: PresenceExchange::new(id, interval, limits.present_clients),
             options,
+            tls,
             limits,
             event_loop,
             queue,
@@ -139,7 +149,7 @@ impl EngineTask {
 
     /// Returns the limit of time of what begins now.
     pub(super) fn time_limit(&self) -> Nanos {
-        self.now.plus(self.options.request_timeout)
+        self.now.plus(self.options.timeout)
     }
 
     /// Sends an operation, if there is a link.

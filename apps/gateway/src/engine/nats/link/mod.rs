@@ -22,7 +22,7 @@ use waterwheel::tls::{ClientTls, TlsHandler, TlsHandshake};
 
 use self::server_info::ServerInfo;
 use super::events::{EngineEvent, EventQueue};
-use super::options::NatsServer;
+use super::url::NatsServer;
 
 /// The largest payload that a server of NATS can be configured for. A smaller limit here would make a message that another
 /// program has published unreadable, and the stream with it.
@@ -97,14 +97,14 @@ impl LinkReader {
         let info = Box::new(ServerInfo::parse(json).map_err(Error::new)?);
         match self.tls.take() {
             None if info.tls_required => {
-                Err(Error::new("it requires TLS; set engine.tls or a file of authorities"))
+                Err(Error::new("it requires TLS: engine.url has to begin with tls://"))
             }
             None => {
                 self.finish_greeting(info);
                 Ok(())
             }
             Some(_) if !info.tls_required && !info.tls_available => {
-                Err(Error::new("it does not offer TLS, and the configuration wants it"))
+                Err(Error::new("it does not offer TLS, and engine.url begins with tls://"))
             }
             Some(LinkTls { config, name }) => {
                 let tls = TlsHandler::client(config, name);

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 use waterwheel::bytes::Bytes;
 
-use crate::engine::nats::options::NatsCredentials;
+use crate::access::secret::Secret;
+use crate::engine::nats::options::NatsOptions;
 
 /// The part of a server's INFO that the engine needs.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -51,17 +52,12 @@ struct ConnectOptions<'a> {
 }
 
 /// Returns the JSON of CONNECT.
-pub(in crate::engine::nats) fn connect_options(
-    credentials: &NatsCredentials,
-    is_tls: bool,
-) -> Bytes {
-    let text = |secret: &'_ crate::access::secret::Secret| {
-        String::from_utf8_lossy(secret.as_bytes()).into_owned()
-    };
-    let (token, user, password) = match credentials {
-        NatsCredentials::None => (None, None, None),
-        NatsCredentials::Token(token) => (Some(text(token)), None, None),
-        NatsCredentials::User { user, password } => (None, Some(user), Some(text(password))),
+pub(in crate::engine::nats) fn connect_options(options: &NatsOptions, is_tls: bool) -> Bytes {
+    let user = options.user.as_deref();
+    let password = options.password.as_ref().map(Secret::as_bytes).map(String::from_utf8_lossy);
+    let (token, password) = match user {
+        Some(_) => (None, password),
+        None => (password, None),
     };
     let options = ConnectOptions {
         verbose: false,
@@ -76,7 +72,7 @@ pub(in crate::engine::nats) fn connect_options(
         headers: true,
         no_responders: true,
         auth_token: token.as_deref(),
-        user: user.map(String::as_str),
+        user,
         pass: password.as_deref(),
     };
     // A struct of texts and flags is always JSON.

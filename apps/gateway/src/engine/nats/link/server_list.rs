@@ -1,6 +1,6 @@
 //! The servers that an engine knows.
 
-use crate::engine::nats::options::NatsServer;
+use crate::engine::nats::url::NatsServer;
 
 /// Maximum number of servers that servers may tell of.
 const MAX_DISCOVERED: usize = 64;

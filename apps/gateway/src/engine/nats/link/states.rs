@@ -9,9 +9,10 @@ use waterwheel::tls::rustls::pki_types::ServerName;
 
 use super::LinkTls;
 use super::server_info::{ServerInfo, connect_options};
-use crate::engine::nats::options::NatsServer;
+use crate::engine::nats::options::{NatsOptionError, server_name};
 use crate::engine::nats::requests::unavailable;
 use crate::engine::nats::task::EngineTask;
+use crate::engine::nats::url::NatsServer;
 
 /// The time that requests are given to end before a server is left that is about to end.
 const LEAVING: Duration = Duration::from_secs(2);
@@ -243,29 +244,31 @@ impl EngineTask {
         (self.link.asked, self.link.leave_by) = (None, None);
         let name = self.tls_name(&server);
         self.link.server = Some(server.clone());
-        let tls = match (self.options.tls.clone(), name) {
+        let tls = match (self.tls.clone(), name) {
             (None, _) => None,
             (Some(config), Ok(name)) => Some(LinkTls { config, name }),
-            (Some(_), Err(cause)) => return self.lose_link(&cause),
+            (Some(_), Err(error)) => return self.lose_link(&error.to_string()),
         };
         let to = (self.link.number, &self.queue);
-        super::connect(&self.event_loop, &server, tls, self.options.request_timeout, to);
+        super::connect(&self.event_loop, &server, tls, self.options.timeout, to);
     }
 
     /// Returns the name that the server's certificate has to have. Servers are told of by address: their certificates are checked
-    /// for the name of the first server of the configuration, as other clients of NATS do.
-    fn tls_name(&self, server: &NatsServer) -> Result<ServerName<'static>, String> {
-        let is_configured = self.options.servers.contains(server);
-        let first = self.options.servers.first().unwrap_or(server);
-        let host = self.options.tls_name.as_ref();
-        let host = host.unwrap_or(if is_configured { &server.host } else { &first.host });
-        ServerName::try_from(host.clone())
-            .map_err(|_| format!("{host} is no name of a certificate"))
+    /// for the name of the first server of the URL, as other clients of NATS do.
+    fn tls_name(&self, server: &NatsServer) -> Result<ServerName<'static>, NatsOptionError> {
+        let configured = self.options.url.servers();
+        let first = configured.first().unwrap_or(server);
+        server_name(&if configured.contains(server) { server } else { first }.host)
+    }
+
+    /// Returns the time without a byte of the server after which it is asked for one; it has as long to answer.
+    pub(in crate::engine::nats) fn ping_interval(&self) -> Duration {
+        self.options.timeout / 2
     }
 
     fn sign_in(&mut self) {
-        let is_tls = self.options.tls.is_some();
-        self.send(NatsOperation::Connect(connect_options(&self.options.credentials, is_tls)));
+        let is_tls = self.tls.is_some();
+        self.send(NatsOperation::Connect(connect_options(&self.options, is_tls)));
         self.subscribe(self.requests.filter(), ANSWERS);
         self.subscribe(self.names.all_presence(), PRESENCE);
         self.send(NatsOperation::Ping);
@@ -298,7 +301,7 @@ impl EngineTask {
     }
 
     fn watch_silence(&mut self) {
-        let interval = self.options.ping_interval;
+        let interval = self.ping_interval();
         match self.link.asked {
             None if self.now.since(self.link.last_read) >= interval => {
                 self.link.asked = Some(self.now);

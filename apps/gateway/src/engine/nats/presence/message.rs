@@ -50,6 +50,11 @@ impl PresenceNote {
         }
     }
 
+    /// Returns the bytes of the names.
+    pub(super) fn size(&self) -> usize {
+        self.topic.len() + self.client.len() + self.user.as_ref().map_or(0, String::len)
+    }
+
     /// Reads the topic, the client, and whether it has left; `None` if the topic is none.
     pub(super) fn read(&self) -> Option<(Topic, PresentClient, bool)> {
         const ANY: TopicLimits = TopicLimits { max_bytes: usize::MAX, max_segments: usize::MAX };

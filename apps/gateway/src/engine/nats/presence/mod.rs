@@ -25,13 +25,16 @@ use crate::engine::{PresencePage, PresentClient};
 use crate::topic::name::Topic;
 
 /// Intervals without a message after which a gateway is taken for dead.
-const EXPIRY_INTERVALS: u32 = 3;
+pub(super) const EXPIRY_INTERVALS: u32 = 3;
 
 /// Maximum number of other gateways.
 const MAX_PEERS: usize = 1_024;
 
-/// Notes in one message: at most some 300 KiB with the longest names, less than the payload that servers allow by default.
+/// Maximum number of notes in one message.
 const NOTES_PER_MESSAGE: usize = 500;
+
+/// Bytes of names in one message: less than the payload that servers allow by default, even if all of them have to be escaped.
+const BYTES_PER_MESSAGE: usize = 64 << 10;
 
 /// A change that the hub is to be told of: a client has entered a topic, or has left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -156,10 +159,12 @@ impl PresenceExchange {
             let notes = self.own.notes();
             let notes: Vec<_> =
                 notes.map(|(topic, member)| PresenceNote::new(topic, &member, false)).collect();
-            let parts = notes.chunks(NOTES_PER_MESSAGE).len().max(1);
-            let mut chunks = notes.chunks(NOTES_PER_MESSAGE);
-            for index in 0..parts {
-                let notes = chunks.next().unwrap_or_default().to_vec();
+            let mut chunks = in_messages(notes);
+            if chunks.is_empty() {
+                chunks.push(Vec::new());
+            }
+            let parts = chunks.len();
+            for (index, notes) in chunks.into_iter().enumerate() {
                 let part = Some((index as u32, parts as u32));
                 messages.push(PresenceMessage {
                     number: self.number,
@@ -171,10 +176,10 @@ impl PresenceExchange {
             self.must_tell_all = false;
         }
         let untold = std::mem::take(&mut self.untold);
-        for notes in untold.chunks(NOTES_PER_MESSAGE) {
+        for notes in in_messages(untold) {
             self.number += 1;
             let message = PresenceMessage { number: self.number, ..PresenceMessage::default() };
-            messages.push(PresenceMessage { notes: notes.to_vec(), ..message });
+            messages.push(PresenceMessage { notes, ..message });
         }
         if messages.is_empty() && now.since(self.last_told) >= self.interval {
             messages.push(PresenceMessage { number: self.number, ..PresenceMessage::default() });
@@ -316,4 +321,23 @@ impl PresenceExchange {
         }
         changes
     }
+}
+
+/// Divides notes among messages, in order.
+fn in_messages(notes: Vec<PresenceNote>) -> Vec<Vec<PresenceNote>> {
+    let mut messages: Vec<Vec<PresenceNote>> = Vec::new();
+    let mut bytes = 0;
+    for note in notes {
+        bytes += note.size();
+        match messages.last_mut() {
+            Some(last) if last.len() < NOTES_PER_MESSAGE && bytes <= BYTES_PER_MESSAGE => {
+                last.push(note);
+            }
+            _ => {
+                bytes = note.size();
+                messages.push(vec![note]);
+            }
+        }
+    }
+    messages
 }

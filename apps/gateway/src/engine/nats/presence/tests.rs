@@ -111,3 +111,20 @@ fn g08_presence_that_is_not_understood_is_ignored_and_gateways_are_limited() {
     }
     assert_eq!(a.peers.len(), MAX_PEERS);
 }
+
+#[test]
+fn g08_messages_of_presence_are_bounded_however_long_the_names_are() {
+    let (mut a, mut b) = (gateway("a"), gateway("b"));
+    a.begin(at(10));
+    for n in 0..100 {
+        let long = PresentClient {
+            client: format!("c{n}").into(),
+            user: Some("\u{1}".repeat(10_000).into()),
+        };
+        a.enter(&room(), &long);
+    }
+    let messages = a.messages(at(10));
+    assert!(messages.len() > 15 && messages.iter().all(|json| json.len() < 1_000_000));
+    messages.iter().for_each(|json| drop(b.take_message("a", json, at(10))));
+    assert_eq!(b.page(&room(), 1).count, 100);
+}
