@@ -2,8 +2,8 @@
 
 mod engine_suite;
 mod memory_engine;
-mod redis_engine;
 mod nats_engine;
+mod redis_engine;
 
 use std::sync::Arc;
 
@@ -12,8 +12,8 @@ use waterwheel_gateway::engine::memory::MemoryEngine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use engine_suite::{EngineFixture, engine_suite};
-use redis_engine::{Redis, RedisCluster};
 use nats_engine::{NatsWithStream, NatsWithoutStream};
+use redis_engine::{Redis, RedisCluster};
 
 /// The engine in memory: every one is a store of its own.
 struct Memory;

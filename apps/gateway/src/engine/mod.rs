@@ -29,11 +29,11 @@
 pub mod limits;
 mod local;
 pub mod memory;
+pub mod nats;
 pub mod open;
 pub mod position;
 pub mod publication;
 pub mod redis;
-pub mod nats;
 mod remote;
 
 use std::fmt;

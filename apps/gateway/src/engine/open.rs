@@ -8,6 +8,8 @@ use waterwheel::channel::EventLoopGroup;
 
 use super::limits::HistoryLimits;
 use super::memory::MemoryEngine;
+use super::nats::NatsEngine;
+use super::nats::options::{NatsOptionError, NatsOptions};
 use super::redis::RedisEngine;
 use super::redis::options::{RedisOptionError, RedisOptions};
 use super::{Engine, EngineSink};
@@ -19,6 +21,9 @@ pub enum EngineOpenError {
     /// The engine has a server, and the settings do not name it.
     #[error("engine.url is not set: the engine {0} has a server")]
     NoUrl(&'static str),
+    /// An option of NATS cannot be used.
+    #[error(transparent)]
+    Nats(#[from] NatsOptionError),
     /// An option of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisOptionError),
@@ -55,6 +60,20 @@ pub fn open_engine(
         EngineKind::Redis => {
             let options = RedisOptions { timeout, ..redis_options(settings)? };
             Ok(Arc::new(RedisEngine::open(options, history, loops, sink)?))
+        }
+        EngineKind::Nats => {
+            let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("nats"))?;
+            let options = NatsOptions {
+                user: settings.user.clone(),
+                password: settings.password.clone(),
+                ca: settings.ca.clone(),
+                prefix: settings.prefix.clone(),
+                replicas: settings.replicas,
+                timeout,
+                presence: settings.presence,
+                ..NatsOptions::new(url.parse().map_err(NatsOptionError::from)?)
+            };
+            Ok(Arc::new(NatsEngine::open(options, history, loops, sink)?))
         }
     }
 }
