@@ -2,22 +2,27 @@
 
 mod cluster;
 mod failures;
+mod figures;
 mod gateways;
 mod security;
 mod server;
 mod test_gateway;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use waterwheel::channel::EventLoopGroup;
 use waterwheel::net::Auto;
+use waterwheel_gateway::config::engine_settings::{EngineKind, EngineSettings};
 use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::nats::NatsEngine;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
+use waterwheel_gateway::engine::open::open_engine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use self::server::{JETSTREAM, NatsServer, has_nats};
-use crate::engine_suite::{EngineFixture, wait};
+use self::test_gateway::wait_until;
+use crate::engine_suite::{EngineFixture, RecordingSink, wait};
 
 /// A server of NATS and the loops of the engines over it, for the suite.
 pub(crate) struct NatsStore {
@@ -72,4 +77,34 @@ impl EngineFixture for NatsWithoutStream {
     fn engine(&self, limits: HistoryLimits, sink: Arc<dyn EngineSink>) -> Arc<dyn Engine> {
         self.0.engine(limits, sink)
     }
+}
+
+#[test]
+fn g08_the_settings_open_an_engine_over_nats() {
+    if !has_nats() {
+        return;
+    }
+    let store = NatsStore::start(JETSTREAM);
+    let settings = EngineSettings {
+        kind: EngineKind::Nats,
+        url: Some(store.server.url()),
+        ..EngineSettings::default()
+    };
+    let sink = Arc::new(RecordingSink::default());
+    let open = |settings: &EngineSettings| {
+        let (limits, timeout) = (HistoryLimits::default(), Duration::from_secs(5));
+        open_engine(settings, limits, timeout, &store.loops, Arc::clone(&sink) as _)
+    };
+    let engine = open(&settings).unwrap();
+    assert_eq!(engine.name(), "nats");
+    wait_until(|| engine.status().is_available, || engine.status().description);
+    wait(engine.close()).unwrap();
+    let refused = |settings: EngineSettings| open(&settings).unwrap_err().to_string();
+    let prefix = "a b".to_owned();
+    assert!(refused(EngineSettings { prefix, ..settings.clone() }).contains("engine.prefix"));
+    assert!(
+        refused(EngineSettings { replicas: 0, ..settings.clone() }).contains("engine.replicas")
+    );
+    let no_url = refused(EngineSettings { url: None, ..settings });
+    assert_eq!(no_url, "engine.url is not set: the engine nats has a server");
 }

@@ -10,6 +10,7 @@ use waterwheel::bytes::Bytes;
 use waterwheel::codec::{NatsHeaders, NatsMessage, NatsOperation};
 use waterwheel::executor::Nanos;
 
+use super::NAME;
 use super::envelope::from_message;
 use super::jetstream::{
     ApiAnswer, DeliveryPlace, NO_RESPONDERS, StreamConfig, StreamState, create_consumer, epoch_of,
@@ -244,7 +245,7 @@ impl EngineTask {
         };
         match found {
             Some(found) => {
-                tracing::warn!("the stream of the engine keeps its configuration: {error}");
+                tracing::warn!(engine = NAME, "the stream keeps its configuration: {error}");
                 self.attach_stream(found);
             }
             None => self.lose_link(&format!("the stream cannot be created: {error}")),
@@ -269,7 +270,8 @@ impl EngineTask {
         let gap = self.log.attach_plain(epoch);
         self.subscribe(self.names.all_topics(), TOPICS);
         tracing::warn!(
-            "NATS has no JetStream: publications are not kept, and what is missed is lost"
+            engine = NAME,
+            "no JetStream: publications are not kept by NATS, and what is missed is lost"
         );
         self.link.state = NatsLinkState::Loading;
         self.tell_gap(gap);

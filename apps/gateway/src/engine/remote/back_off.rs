@@ -25,6 +25,11 @@ impl BackOff {
         whole.mul_f64(1.0 - 0.5 * f64::from(random) / f64::from(u32::MAX))
     }
 
+    /// True before the first attempt, and after one that succeeded.
+    pub(in crate::engine) fn is_first(&self) -> bool {
+        self.attempts == 0
+    }
+
     /// Begins again with the first time, after an attempt that succeeded.
     pub(in crate::engine) fn reset(&mut self) {
         self.attempts = 0;
@@ -53,7 +58,9 @@ mod tests {
         for _ in 0..100 {
             assert_eq!(back_off.next_delay(0), ms(1000));
         }
+        assert!(!back_off.is_first());
         back_off.reset();
+        assert!(back_off.is_first());
         assert_eq!(back_off.next_delay(0), ms(100));
     }
 }

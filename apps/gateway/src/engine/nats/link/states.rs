@@ -9,6 +9,7 @@ use waterwheel::tls::rustls::pki_types::ServerName;
 
 use super::LinkTls;
 use super::server_info::{ServerInfo, connect_options};
+use crate::engine::nats::NAME;
 use crate::engine::nats::options::{NatsOptionError, server_name};
 use crate::engine::nats::requests::unavailable;
 use crate::engine::nats::task::EngineTask;
@@ -198,10 +199,11 @@ impl EngineTask {
         if self.link.problem.is_none() || self.link.state == NatsLinkState::Connecting {
             self.link.problem = Some(format!("{server}{cause}"));
         }
-        tracing::warn!(
-            "the engine has lost its connection to NATS, or could not make one: {}; it tries again",
-            self.link.problem.as_deref().unwrap_or(cause),
-        );
+        // Further attempts are no news.
+        if self.link.failures == 0 {
+            let problem = self.link.problem.as_deref().unwrap_or(cause);
+            tracing::warn!(engine = NAME, "not available: {problem}; tries again");
+        }
         self.link.state = NatsLinkState::Away;
         self.link.failures += 1;
         // All servers are tried before a pause.
@@ -233,7 +235,7 @@ impl EngineTask {
         self.link.failures = 0;
         self.link.problem = None;
         self.back_off.reset();
-        tracing::info!("the engine is {}", self.link.description());
+        tracing::info!(engine = NAME, "{}", self.link.description());
     }
 
     fn connect(&mut self) {
@@ -295,7 +297,7 @@ impl EngineTask {
 
     fn take_server_error(&mut self, text: &[u8]) {
         let text = text.escape_ascii().to_string();
-        tracing::warn!("NATS says: {text}");
+        tracing::warn!(engine = NAME, "the server says: {text}");
         let server = self.link.server.as_ref().map_or_else(String::new, ToString::to_string);
         self.link.problem = Some(format!("{server}: {text}"));
     }
