@@ -130,6 +130,42 @@ fn g08_a_deleted_stream_is_a_gap_and_a_new_epoch() {
     assert_eq!(gateway.engine.status().reconnects, 0);
 }
 
+/// The server begins again with files that are older than what it has acknowledged, as from a backup.
+#[test]
+fn g08_a_stream_that_has_lost_its_newest_gives_no_position_again() {
+    if !has_nats() {
+        return;
+    }
+    let mut server = NatsServer::start();
+    let (one, two) = (Gateway::start(&server), Gateway::start(&server));
+    one.subscribe("a");
+    let kept = one.publish("a", 0);
+    server.kill();
+    server.save_files();
+    server.run();
+    one.wait_connected();
+    let lost: Vec<_> = (1..5).map(|n| one.publish("a", n)).collect();
+    one.sink.wait_for("a", 4);
+    two.wait_connected();
+    server.kill();
+    one.wait_away();
+    two.wait_away();
+    server.restore_files();
+    server.run();
+    assert_eq!(one.sink.wait_gaps(1)[0], Some(lost[3]));
+    one.wait_connected();
+    two.wait_connected();
+    for gateway in [&one, &two, &Gateway::start(&server)] {
+        for since in [kept, lost[0], lost[3]] {
+            let page = gateway.history("a", Some(since));
+            assert!(page.has_gap && page.publications.iter().map(|p| number(p)).eq([0]));
+        }
+    }
+    let after = two.publish("a", 5);
+    assert_ne!(after.epoch, kept.epoch);
+    one.sink.wait_for("a", 5);
+}
+
 #[test]
 fn g08_a_purged_stream_is_a_gap_for_those_that_come_back() {
     if !has_nats() {

@@ -117,6 +117,23 @@ impl NatsServer {
         }
     }
 
+    /// Keeps a copy of the files of a server that does not run.
+    pub(crate) fn save_files(&self) {
+        self.copy_files("store", "saved");
+    }
+
+    /// Replaces the files of a server that does not run by the copy.
+    pub(crate) fn restore_files(&self) {
+        fs::remove_dir_all(self.directory.join("store")).unwrap();
+        self.copy_files("saved", "store");
+    }
+
+    fn copy_files(&self, from: &str, to: &str) {
+        let (from, to) = (self.directory.join(from), self.directory.join(to));
+        let copied = Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap();
+        assert!(copied.success() && self.child.is_none());
+    }
+
     /// Sends a request as a client would that only speaks for a moment, and returns the payload of the answer.
     pub(crate) fn request(&self, subject: &str, payload: &str) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();

@@ -51,6 +51,12 @@ impl WaitingCalls {
         self.known.extend(asked.into_iter().map(|(until, call)| (last, until, call)));
     }
 
+    /// Notes that the calls of the question have to ask again: the stream was replaced meanwhile.
+    pub(super) fn repeat_question(&mut self) {
+        let asked = mem::take(&mut self.asked);
+        self.new.splice(..0, asked);
+    }
+
     /// Returns the calls of a question that has failed.
     pub(super) fn fail_question(&mut self) -> Vec<WaitingCall> {
         mem::take(&mut self.asked).into_iter().map(|(_, call)| call).collect()
@@ -63,7 +69,11 @@ impl WaitingCalls {
 
     /// Removes a call whose time is over. Calls have the same limit, so the oldest is the first.
     pub(super) fn take_expired(&mut self, now: Nanos) -> Option<WaitingCall> {
-        self.known.pop_front_if(|(_, until, _)| *until <= now).map(|(.., call)| call)
+        if let Some((.., call)) = self.known.pop_front_if(|(_, until, _)| *until <= now) {
+            return Some(call);
+        }
+        let is_expired = self.new.first().is_some_and(|(until, _)| *until <= now);
+        is_expired.then(|| self.new.remove(0).1)
     }
 
     /// Removes all calls.

@@ -16,6 +16,9 @@ const STREAM_NOT_FOUND: u32 = 10059;
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 pub(super) struct StreamConfig {
     name: String,
+    /// The run of the stream: replaced when the stream has lost its end, because its numbers are then given again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) description: String,
     subjects: Vec<String>,
     retention: String,
     storage: String,
@@ -36,6 +39,7 @@ impl StreamConfig {
         let no_limit = |number: usize| i64::try_from(number).unwrap_or(-1);
         Self {
             name: names.stream().to_owned(),
+            description: String::new(),
             subjects: vec![names.all_topics()],
             retention: "limits".to_owned(),
             storage: "file".to_owned(),
@@ -95,10 +99,22 @@ impl ApiAnswer {
         Ok(answer)
     }
 
-    /// True if the stream is configured as wanted.
-    pub(super) fn has_config(&self, wanted: &StreamConfig) -> bool {
-        let found = self.config.clone().map(serde_json::from_value::<StreamConfig>);
-        found.is_some_and(|found| found.is_ok_and(|found| found == *wanted))
+    /// Returns the configuration of the stream; `None` if it has kinds of values that the engine never sets.
+    pub(super) fn stream_config(&self) -> Option<StreamConfig> {
+        serde_json::from_value(self.config.clone()?).ok()
+    }
+
+    /// Returns the epoch of the stream: a number that differs, as far as 32 bits can, between streams that were created at
+    /// different times, and between runs of one stream.
+    pub(super) fn epoch(&self) -> u32 {
+        let text =
+            |value: &serde_json::Value| value.get("description")?.as_str().map(str::to_owned);
+        let run = self.config.as_ref().and_then(text).unwrap_or_default();
+        // FNV-1a: every gateway has to get the same number from the same text.
+        self.created
+            .bytes()
+            .chain(run.bytes())
+            .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
     }
 }
 
@@ -188,14 +204,6 @@ impl DeliveryPlace {
     }
 }
 
-/// Returns the epoch of a stream: a number that differs, as far as 32 bits can, between streams created at different times.
-pub(super) fn epoch_of(created: &str) -> u32 {
-    // FNV-1a: every gateway has to get the same number from the same text.
-    created
-        .bytes()
-        .fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,11 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn g08_streams_created_at_different_times_have_different_epochs() {
-        let epochs =
-            ["2026-11-19T20:00:00.000000001Z", "2026-11-19T20:00:00.000000002Z"].map(epoch_of);
-        assert_ne!(epochs[0], epochs[1]);
-        assert_eq!(epoch_of("2026-11-19T20:00:00.000000001Z"), epochs[0]);
+    fn g08_streams_of_different_times_and_runs_have_different_epochs() {
+        let epoch = |created: &str, run: &str| {
+            let config = Some(serde_json::json!({ "description": run }));
+            ApiAnswer { created: created.to_owned(), config, ..ApiAnswer::default() }.epoch()
+        };
+        let created = ["2026-11-19T20:00:00.000000001Z", "2026-11-19T20:00:00.000000002Z"];
+        assert_ne!(epoch(created[0], ""), epoch(created[1], ""));
+        assert_ne!(epoch(created[0], "run 1"), epoch(created[0], "run 2"));
+        assert_eq!(epoch(created[0], "run 1"), epoch(created[0], "run 1"));
     }
 
     #[test]

@@ -56,13 +56,18 @@ impl StreamLog {
         self.epoch == Some(epoch)
     }
 
+    /// True if the stream has lost its end: it ends before what was read of it.
+    pub(super) fn is_ahead_of(&self, epoch: u32, state: StreamState) -> bool {
+        self.is_of(epoch) && state.last_seq < self.last().sequence
+    }
+
     /// Takes the state of the stream, after a connection was made or the consumer was lost. Returns the gap, if there is one:
     /// the stream is another one, has lost its end, or begins after what was read.
     pub(super) fn attach(&mut self, epoch: u32, state: StreamState) -> Option<GapAfter> {
         let last = self.last();
         self.target = state.last_seq;
         let begin = state.first_seq.saturating_sub(1);
-        let gap = if !self.is_of(epoch) || state.last_seq < last.sequence {
+        let gap = if !self.is_of(epoch) || self.is_ahead_of(epoch, state) {
             let before = self.epoch.map(|_| GapAfter(Some(last)));
             self.restart(epoch);
             self.history.skip_through(begin);

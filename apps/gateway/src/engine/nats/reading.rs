@@ -13,8 +13,7 @@ use waterwheel::executor::Nanos;
 use super::NAME;
 use super::envelope::from_message;
 use super::jetstream::{
-    ApiAnswer, DeliveryPlace, NO_RESPONDERS, StreamConfig, StreamState, create_consumer, epoch_of,
-    set_stream, stream_info,
+    ApiAnswer, DeliveryPlace, NO_RESPONDERS, StreamConfig, create_consumer, set_stream, stream_info,
 };
 use super::link::states::{ANSWERS, NatsLinkState, PRESENCE, TOPICS};
 use super::requests::{Awaited, refused, unavailable};
@@ -26,6 +25,9 @@ use crate::engine::remote::back_off::random;
 
 /// The shortest heartbeat that a server accepts.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
+
+/// The time before a stream that seems to have lost its end is asked for it again.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Heartbeats without a delivery after which a consumer counts as lost.
 const SILENT_HEARTBEATS: u32 = 3;
@@ -48,8 +50,12 @@ pub(super) struct StreamReader {
     pub(super) is_plain: bool,
     /// True while the stream's state is asked for.
     is_preparing: bool,
-    /// The time of the creation of the stream and its state, while its configuration is being changed.
-    found: Option<(String, StreamState)>,
+    /// When the state is asked for again.
+    ask_again: Option<Nanos>,
+    /// Since when the stream ends before what was read of it.
+    behind_since: Option<Nanos>,
+    /// The answer that describes the stream, while its configuration is being changed.
+    found: Option<ApiAnswer>,
 }
 
 impl StreamReader {
@@ -57,6 +63,7 @@ impl StreamReader {
     pub(super) fn stop(&mut self) {
         self.subscription.clear();
         self.is_preparing = false;
+        self.ask_again = None;
         self.found = None;
         self.acknowledged = 0;
     }
@@ -98,6 +105,11 @@ impl EngineTask {
         self.send(stream_info(&self.names, reply));
     }
 
+    /// True while the end of the stream is not known to be that of the stream that is read.
+    pub(super) fn is_preparing(&self) -> bool {
+        self.reader.is_preparing
+    }
+
     /// Ends a request that has no answer.
     pub(super) fn fail_request(&mut self, awaited: Awaited, reason: &str) {
         match awaited {
@@ -120,12 +132,16 @@ impl EngineTask {
 
     /// Makes the consumer anew if it is silent.
     pub(super) fn watch_reader(&mut self) {
-        let limit = self.heartbeat() * SILENT_HEARTBEATS;
-        let is_silent = self.now.since(self.reader.last_delivery) > limit;
-        if !self.reader.is_plain && is_silent && !self.reader.is_preparing {
+        if self.reader.ask_again.is_some_and(|time| time <= self.now) {
             self.prepare();
         }
-        if self.log.is_loaded() && self.link.state == NatsLinkState::Loading {
+        let limit = self.heartbeat() * SILENT_HEARTBEATS;
+        let is_silent = self.now.since(self.reader.last_delivery) > limit;
+        if is_silent && !self.reader.is_plain && !self.reader.is_preparing {
+            self.prepare();
+        }
+        let is_loading = self.link.state == NatsLinkState::Loading;
+        if is_loading && self.log.is_loaded() {
             self.note_ready();
         }
     }
@@ -137,6 +153,7 @@ impl EngineTask {
     /// Asks for the state of the stream, to read it from the last number that was read.
     fn prepare(&mut self) {
         self.reader.is_preparing = true;
+        self.reader.ask_again = None;
         let reply = self.requests.begin(Awaited::StreamState, self.time_limit());
         self.send(stream_info(&self.names, reply));
     }
@@ -185,18 +202,18 @@ impl EngineTask {
     }
 
     fn take_end(&mut self, answer: Result<ApiAnswer, String>) {
-        let failure = match answer {
-            Ok(ApiAnswer { error: None, created, state: Some(state), .. })
-                if self.log.is_of(epoch_of(&created)) =>
-            {
-                return self.calls.end_question(state.last_seq);
+        match answer {
+            Ok(answer) if answer.error.is_none() && self.log.is_of(answer.epoch()) => {
+                let end = answer.state.unwrap_or_default().last_seq;
+                return self.calls.end_question(end);
             }
-            Ok(ApiAnswer { error: Some(error), .. }) => error.description,
-            Ok(_) => "the stream was replaced".to_owned(),
-            Err(reason) => reason,
-        };
-        for call in self.calls.fail_question() {
-            self.fail_call(call, unavailable(failure.clone()));
+            // Another stream than the one that is read, or none: the calls wait for what comes of it.
+            Ok(_) => self.calls.repeat_question(),
+            Err(reason) => {
+                for call in self.calls.fail_question() {
+                    self.fail_call(call, unavailable(reason.clone()));
+                }
+            }
         }
         if !self.reader.is_preparing {
             self.prepare();
@@ -204,29 +221,42 @@ impl EngineTask {
     }
 
     fn take_stream(&mut self, answer: Result<ApiAnswer, String>) {
-        let wanted = StreamConfig::new(&self.names, &self.limits, self.options.replicas);
-        match answer {
-            Ok(ApiAnswer { error: Some(error), .. }) if error.is_stream_missing() => {
-                self.send_stream(&wanted, true);
-            }
-            Ok(ApiAnswer { error: Some(error), .. }) => {
-                self.lose_link(&format!("JetStream: {}", error.description));
-            }
-            Ok(answer) => {
-                let is_as_wanted = answer.has_config(&wanted);
-                let found = (answer.created, answer.state.unwrap_or_default());
-                if is_as_wanted {
-                    return self.attach_stream(found);
-                }
-                self.reader.found = Some(found);
-                self.send_stream(&wanted, false);
-            }
+        let mut wanted = StreamConfig::new(&self.names, &self.limits, self.options.replicas);
+        let answer = match answer {
+            Ok(answer) => answer,
             // A server with JetStream that is not ready yet does not answer either.
             Err(reason) if reason == NO_RESPONDERS && !self.link.info.jetstream => {
-                self.attach_plain()
+                return self.attach_plain();
             }
-            Err(reason) => self.lose_link(&format!("JetStream: {reason}")),
+            Err(reason) => return self.lose_link(&format!("JetStream: {reason}")),
+        };
+        if let Some(error) = answer.error {
+            return match error.is_stream_missing() {
+                true => self.send_stream(&wanted, true),
+                false => self.lose_link(&format!("JetStream: {}", error.description)),
+            };
         }
+        let found = answer.stream_config();
+        wanted.description = found.clone().map(|found| found.description).unwrap_or_default();
+        if self.log.is_ahead_of(answer.epoch(), answer.state.unwrap_or_default()) {
+            // A server that has just taken over may not know its end yet.
+            let since = *self.reader.behind_since.get_or_insert(self.now);
+            if self.now.since(since) < self.options.timeout / 2 {
+                self.reader.ask_again = Some(self.now.plus(ASK_AGAIN));
+                return;
+            }
+            wanted.description = format!("publications of Waterwheel, run {:08x}", random());
+            tracing::error!(
+                engine = NAME,
+                "the stream has lost its newest publications; positions begin anew"
+            );
+        }
+        self.reader.behind_since = None;
+        if found.is_some_and(|found| found == wanted) {
+            return self.attach_stream(&answer);
+        }
+        self.reader.found = Some(answer);
+        self.send_stream(&wanted, false);
     }
 
     fn send_stream(&mut self, wanted: &StreamConfig, is_new: bool) {
@@ -237,24 +267,22 @@ impl EngineTask {
     fn take_stream_set(&mut self, answer: Result<ApiAnswer, String>) {
         let found = self.reader.found.take();
         let error = match answer {
-            Ok(ApiAnswer { error: None, created, state, .. }) => {
-                return self.attach_stream((created, state.unwrap_or_default()));
-            }
-            Ok(answer) => answer.error.unwrap_or_default().description,
+            Ok(ApiAnswer { error: Some(error), .. }) => error.description,
+            Ok(answer) => return self.attach_stream(&answer),
             Err(reason) => reason,
         };
         match found {
             Some(found) => {
                 tracing::warn!(engine = NAME, "the stream keeps its configuration: {error}");
-                self.attach_stream(found);
+                self.attach_stream(&found);
             }
             None => self.lose_link(&format!("the stream cannot be created: {error}")),
         }
     }
 
-    fn attach_stream(&mut self, (created, state): (String, StreamState)) {
+    fn attach_stream(&mut self, stream: &ApiAnswer) {
         self.reader.is_plain = false;
-        let gap = self.log.attach(epoch_of(&created), state);
+        let gap = self.log.attach(stream.epoch(), stream.state.unwrap_or_default());
         self.start_consumer();
         self.tell_gap(gap);
         if self.link.state < NatsLinkState::Loading {

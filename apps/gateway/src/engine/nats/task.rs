@@ -277,7 +277,8 @@ impl EngineTask {
 
     /// Asks for the end of the stream if calls wait for it, and answers those whose end was read.
     fn answer_calls(&mut self) {
-        if self.link.state >= NatsLinkState::Loading && self.calls.begin_question() {
+        let may_ask = self.link.state >= NatsLinkState::Loading && !self.is_preparing();
+        if may_ask && self.calls.begin_question() {
             self.ask_for_end();
         }
         while let Some(call) = self.calls.take_ready(self.log.last().sequence) {

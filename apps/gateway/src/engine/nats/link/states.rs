@@ -117,6 +117,7 @@ impl EngineTask {
                 self.watch_reader();
                 self.leave_if_ending();
             }
+            NatsLinkState::Preparing if self.now < self.link.until => self.watch_reader(),
             _ if self.now >= self.link.until => {
                 self.lose_link(&format!("{} took too long", self.link.description()));
             }
