@@ -12,7 +12,7 @@ use waterwheel_gateway::engine::memory::MemoryEngine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use engine_suite::{EngineFixture, engine_suite};
-use nats_engine::{NatsWithStream, NatsWithoutStream};
+use nats_engine::{NatsCluster, NatsWithStream, NatsWithoutStream};
 use redis_engine::{Redis, RedisCluster};
 
 /// The engine in memory: every one is a store of its own.
@@ -32,4 +32,5 @@ engine_suite!(memory, Memory);
 engine_suite!(redis, Redis);
 engine_suite!(redis_cluster, RedisCluster);
 engine_suite!(nats, NatsWithStream);
+engine_suite!(nats_cluster, NatsCluster);
 engine_suite!(nats_without_jetstream, NatsWithoutStream);

@@ -1,14 +1,19 @@
 //! Three servers in a cluster, each publication on all of them.
 
 use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::process::Signal;
-use waterwheel_gateway::engine::Engine;
+use waterwheel::channel::EventLoopGroup;
+use waterwheel::net::Auto;
+use waterwheel_gateway::engine::limits::HistoryLimits;
+use waterwheel_gateway::engine::nats::NatsEngine;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
+use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use super::server::{NatsServer, free_address, has_nats};
 use super::test_gateway::{Gateway, options, wait_until};
-use crate::engine_suite::{number, publish, wait};
+use crate::engine_suite::{EngineFixture, number, publish, wait};
 
 /// Starts three servers that know each other.
 fn start_cluster() -> Vec<NatsServer> {
@@ -26,6 +31,44 @@ fn start_cluster() -> Vec<NatsServer> {
         .collect();
     servers.iter_mut().for_each(NatsServer::run);
     servers
+}
+
+/// Three servers and the loops of the engines over them, for the suite. Tests that run at the same time share the servers: each has
+/// a prefix of its own.
+pub(crate) struct NatsCluster {
+    /// Dropped first: the engines end with their loops.
+    loops: EventLoopGroup,
+    servers: Arc<Vec<NatsServer>>,
+    prefix: String,
+}
+
+impl EngineFixture for NatsCluster {
+    fn is_installed() -> bool {
+        has_nats()
+    }
+
+    fn start() -> Self {
+        static SHARED: Mutex<(Weak<Vec<NatsServer>>, u32)> = Mutex::new((Weak::new(), 0));
+        let mut shared = SHARED.lock().unwrap_or_else(PoisonError::into_inner);
+        let (servers, tests) = &mut *shared;
+        *tests += 1;
+        let prefix = format!("test-{tests}");
+        let running = servers.upgrade().unwrap_or_else(|| Arc::new(start_cluster()));
+        *servers = Arc::downgrade(&running);
+        drop(shared);
+        let loops = EventLoopGroup::builder(Auto).threads(1).name("nats-cluster").build().unwrap();
+        Self { loops, servers: running, prefix }
+    }
+
+    fn engine(&self, limits: HistoryLimits, sink: Arc<dyn EngineSink>) -> Arc<dyn Engine> {
+        let prefix = self.prefix.clone();
+        let options = NatsOptions::new(self.servers[0].url().parse().unwrap());
+        let options = NatsOptions { replicas: 3, prefix, ..options };
+        let engine = NatsEngine::open(options, limits, &self.loops, sink).unwrap();
+        // A cluster that has just begun chooses its leader first.
+        wait_until(|| wait(engine.connected()).is_ok(), || engine.status().description);
+        Arc::new(engine)
+    }
 }
 
 /// Starts an engine that is told of one server.

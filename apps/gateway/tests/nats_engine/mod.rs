@@ -20,6 +20,7 @@ use waterwheel_gateway::engine::nats::options::NatsOptions;
 use waterwheel_gateway::engine::open::open_engine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
+pub(crate) use self::cluster::NatsCluster;
 use self::server::{JETSTREAM, NatsServer, has_nats};
 use self::test_gateway::wait_until;
 use crate::engine_suite::{EngineFixture, RecordingSink, wait};

@@ -10,13 +10,14 @@ use waterwheel::executor::Nanos;
 
 use super::events::CallPromise;
 use crate::engine::position::Position;
-use crate::engine::{HistoryPage, HistoryQuery};
+use crate::engine::{HistoryPage, HistoryQuery, TopicPage};
 use crate::topic::filter::TopicFilter;
 
 /// A call that waits.
 pub(super) enum WaitingCall {
     Subscribe(TopicFilter, CallPromise<Position>),
     History(HistoryQuery, CallPromise<HistoryPage>),
+    Topics(usize, CallPromise<TopicPage>),
 }
 
 /// The calls that wait, in the order in which they came.

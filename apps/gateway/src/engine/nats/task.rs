@@ -234,9 +234,7 @@ impl EngineTask {
                 promise.set_success(available.map(|()| self.presence.page(&topic, limit)));
             }
             EngineCall::Topics(limit, promise) => {
-                let available = self.check_available(NatsLinkState::Ready);
-                let wall_clock = self.wall_clock();
-                promise.set_success(available.map(|()| self.log.facts(limit, wall_clock)));
+                self.wait_for_end(WaitingCall::Topics(limit, promise));
             }
             EngineCall::WaitAvailable(promise) => {
                 self.until_available.push((self.time_limit(), promise));
@@ -272,6 +270,9 @@ impl EngineTask {
             WaitingCall::History(_, promise) => {
                 promise.set_success(Err(error));
             }
+            WaitingCall::Topics(_, promise) => {
+                promise.set_success(Err(error));
+            }
         }
     }
 
@@ -287,6 +288,9 @@ impl EngineTask {
                 WaitingCall::Subscribe(_, promise) => promise.set_success(Ok(self.log.last())),
                 WaitingCall::History(query, promise) => {
                     promise.set_success(Ok(self.log.read(&query, wall_clock)))
+                }
+                WaitingCall::Topics(limit, promise) => {
+                    promise.set_success(Ok(self.log.facts(limit, wall_clock)))
                 }
             };
         }
