@@ -10,6 +10,7 @@ use waterwheel_gateway::engine::nats::options::NatsOptions;
 
 use super::server::{JETSTREAM, NatsServer, free_address, has_nats};
 use super::test_gateway::{Gateway, options};
+use crate::engine_suite::{json, member, topic, wait};
 
 #[test]
 fn g08_a_token_or_a_user_with_a_password_opens_nats_and_nothing_else() {
@@ -37,6 +38,42 @@ fn g08_a_token_or_a_user_with_a_password_opens_nats_and_nothing_else() {
             assert!(!status.is_available && !status.description.contains("wr0ng"));
         }
     }
+}
+
+/// The rights that the documentation names are enough, and those of another prefix are not.
+#[test]
+fn g08_a_user_of_nats_needs_the_rights_of_its_prefix_only() {
+    if !has_nats() {
+        return;
+    }
+    let config = format!(
+        "{JETSTREAM}authorization {{ users: [{{ user: ann, password: s3cret, permissions: {{\n\
+         publish: [\"waterwheel.>\", \"$JS.API.STREAM.*.waterwheel\",\n\
+         \"$JS.API.CONSUMER.CREATE.waterwheel\", \"$JS.FC.>\"]\n\
+         subscribe: [\"waterwheel.>\", \"_INBOX.>\"] }} }}] }}\n"
+    );
+    let server = NatsServer::with_config(&config);
+    let options = NatsOptions {
+        user: Some("ann".to_owned()),
+        password: Some(Secret::new("s3cret")),
+        ..options(&server.url())
+    };
+    let (one, two) =
+        (Gateway::with_options(options.clone()), Gateway::with_options(options.clone()));
+    one.wait_connected();
+    two.wait_connected();
+    two.subscribe("a");
+    // Enough that the server wants its flow to be controlled.
+    let text = format!("\"{}\"", "x".repeat(10_000));
+    for _ in 0..20 {
+        let batch = (0..100).map(|_| json("a", &text)).collect();
+        wait(one.engine.publish(batch)).unwrap();
+    }
+    two.sink.wait_count(2_000);
+    one.engine.enter(&topic("room"), &member("c1", None));
+    two.wait_presence("room", 1);
+    let refused = NatsOptions { prefix: "other".to_owned(), ..options };
+    Gateway::with_options(refused).wait_description("Permissions Violation");
 }
 
 #[test]

@@ -237,7 +237,7 @@ mod tests {
         let names = SubjectNames::new("push.live");
         let config = StreamConfig::new(&names, &HistoryLimits::default(), 3);
         let json = serde_json::to_value(&config).unwrap();
-        assert_eq!(json["name"], "push_live");
+        assert_eq!(json["name"], "push=live");
         assert_eq!(json["subjects"], serde_json::json!(["push.live.topic.>"]));
         assert_eq!(json["max_msgs_per_subject"], 1_001);
         assert_eq!(json["max_age"], 3_600_000_000_000_u64);

@@ -16,8 +16,8 @@ impl SubjectNames {
         Self {
             topics: format!("{prefix}.topic."),
             presence: format!("{prefix}.presence."),
-            // The name of a stream has no dots.
-            stream: prefix.replace('.', "_"),
+            // The name of a stream has no dots, and a prefix no equals signs.
+            stream: prefix.replace('.', "="),
         }
     }
 
