@@ -107,7 +107,8 @@ fn g08_a_cluster_of_three_loses_a_server_and_nothing_that_was_acknowledged() {
     let lost = server_of(&gateway, &mut servers);
     assert!(lost.address == gateway_address(&gateway));
     lost.kill();
-    gateway.wait_away();
+    let status = || gateway.engine.status();
+    wait_until(|| status().reconnects == 1, || status().description);
     publish_all(&gateway, 50..100);
     gateway.sink.wait_for("a", 99);
     let received: HashSet<_> = gateway.sink.publications().iter().map(|p| number(p)).collect();

@@ -21,7 +21,7 @@ use crate::topic::name::Topic;
 pub(super) type CallPromise<T> = Promise<Result<T, EngineError>>;
 
 /// The results of a batch of publications.
-pub(super) type PublishResults = Vec<Result<Position, EngineError>>;
+pub(super) type BatchResults = Vec<Result<Position, EngineError>>;
 
 /// An event for the task of an engine.
 pub(super) enum EngineEvent {
@@ -39,7 +39,7 @@ pub(super) enum EngineEvent {
 
 /// A call of the gateway.
 pub(super) enum EngineCall {
-    Publish(Vec<NewPublication>, CallPromise<PublishResults>),
+    Publish(Vec<NewPublication>, CallPromise<BatchResults>),
     Subscribe(TopicFilter, CallPromise<Position>),
     Unsubscribe(TopicFilter),
     History(HistoryQuery, CallPromise<HistoryPage>),

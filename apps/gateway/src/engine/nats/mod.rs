@@ -19,17 +19,14 @@
 //! 5. Everything happens in one task on one loop; see `task`.
 
 mod calls;
-mod envelope;
+mod ending;
 mod events;
-mod jetstream;
 mod link;
-mod log;
 pub mod options;
 mod presence;
 mod publishing;
-mod reading;
 mod requests;
-mod subject;
+mod stream;
 mod task;
 pub mod url;
 

@@ -2,10 +2,10 @@
 
 use waterwheel::codec::NatsOperation;
 
-use super::envelope::to_message;
-use super::events::{CallPromise, PublishResults};
+use super::events::{BatchResults, CallPromise};
 use super::link::states::NatsLinkState;
 use super::requests::{Awaited, refused, unavailable};
+use super::stream::envelope::to_message;
 use super::task::EngineTask;
 use crate::engine::EngineError;
 use crate::engine::publication::NewPublication;
@@ -24,7 +24,7 @@ impl EngineTask {
     pub(super) fn publish(
         &mut self,
         publications: Vec<NewPublication>,
-        promise: CallPromise<PublishResults>,
+        promise: CallPromise<BatchResults>,
     ) {
         if let Err(error) = self.check_available(NatsLinkState::Ready) {
             promise.set_success(Err(error));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use waterwheel::executor::Nanos;
 
 use super::NAME;
-use super::events::{CallPromise, PublishResults};
+use super::events::{BatchResults, CallPromise};
 use crate::engine::EngineError;
 use crate::engine::position::Position;
 
@@ -106,12 +106,12 @@ pub(super) struct PublishBatches {
 struct PublishBatch {
     results: Vec<Option<Result<Position, EngineError>>>,
     missing: usize,
-    promise: CallPromise<PublishResults>,
+    promise: CallPromise<BatchResults>,
 }
 
 impl PublishBatches {
     /// Begins a batch of this many publications, and returns its number.
-    pub(super) fn open(&mut self, len: usize, promise: CallPromise<PublishResults>) -> u64 {
+    pub(super) fn open(&mut self, len: usize, promise: CallPromise<BatchResults>) -> u64 {
         self.next += 1;
         let batch = PublishBatch { results: vec![None; len], missing: len, promise };
         self.open.insert(self.next, batch);

@@ -8,10 +8,11 @@
 //!
 //! | step | file |
 //! |---|---|
-//! | making a link, losing it, keeping it alive | `link_states` |
-//! | finding the stream and reading it | `reading` |
+//! | making a link, losing it, keeping it alive | `link` |
+//! | finding the stream and reading it | `stream` |
 //! | publishing, acknowledgements | `publishing` |
-//! | calls of the gateway, the end | this one |
+//! | calls of the gateway | this one |
+//! | the end | `ending` |
 //!
 //! Nothing here is shared: calls come as events, answers leave by promises, and the sink is called by the task itself, between two
 //! changes of its state.
@@ -21,22 +22,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use waterwheel::channel::{Channel, EventLoop, timeout};
+use waterwheel::channel::{EventLoop, timeout};
 use waterwheel::codec::{NatsMessage, NatsOperation};
 use waterwheel::executor::{Clock, Nanos};
 use waterwheel::tls::ClientTls;
 
 use super::NAME;
 use super::calls::{WaitingCall, WaitingCalls};
+use super::ending::Closing;
 use super::events::{CallPromise, EngineCall, EngineEvent, EventQueue};
 use super::link::server_list::ServerList;
 use super::link::states::{NatsLink, NatsLinkState};
-use super::log::{GapAfter, StreamLog};
 use super::options::NatsOptions;
 use super::presence::{EXPIRY_INTERVALS, PresenceChange, PresenceExchange};
-use super::reading::StreamReader;
 use super::requests::{PublishBatches, Requests, unavailable};
-use super::subject::SubjectNames;
+use super::stream::log::{GapAfter, StreamLog};
+use super::stream::reading::StreamReader;
+use super::stream::subject::SubjectNames;
 use crate::engine::limits::HistoryLimits;
 use crate::engine::remote::back_off::{BackOff, random};
 use crate::engine::{EngineError, EngineSink, EngineStatus};
@@ -61,9 +63,9 @@ pub(super) struct EngineTask {
     pub(super) names: SubjectNames,
     pub(super) event_loop: EventLoop,
     pub(super) queue: Arc<EventQueue>,
-    status: Arc<Mutex<EngineStatus>>,
+    pub(super) status: Arc<Mutex<EngineStatus>>,
     /// `None` once the engine is closed.
-    sink: Option<Arc<dyn EngineSink>>,
+    pub(super) sink: Option<Arc<dyn EngineSink>>,
     pub(super) servers: ServerList,
     pub(super) back_off: BackOff,
     pub(super) link: NatsLink,
@@ -73,17 +75,11 @@ pub(super) struct EngineTask {
     pub(super) reader: StreamReader,
     pub(super) calls: WaitingCalls,
     pub(super) presence: PresenceExchange,
-    until_available: Vec<(Nanos, CallPromise<()>)>,
-    closing: Option<Closing>,
+    pub(super) until_available: Vec<(Nanos, CallPromise<()>)>,
+    pub(super) closing: Option<Closing>,
     pub(super) now: Nanos,
     /// Nanoseconds from the origin of the loop's clock to 1970, as histories count ages by the time of the servers.
     to_wall_clock: u64,
-}
-
-/// The end of an engine under way.
-struct Closing {
-    promises: Vec<CallPromise<()>>,
-    until: Nanos,
 }
 
 impl EngineTask {
@@ -359,53 +355,6 @@ impl EngineTask {
             SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let wall_clock = u64::try_from(wall_clock.as_nanos()).unwrap_or(u64::MAX);
         self.to_wall_clock = wall_clock.saturating_sub(self.now.0);
-    }
-
-    /// True if the engine is to end: everything that was acknowledged is handed on, or cannot be.
-    fn may_end(&self) -> bool {
-        let Some(closing) = &self.closing else { return false };
-        let is_handed_on =
-            self.batches.is_empty() && self.log.last().sequence >= self.reader.acknowledged;
-        is_handed_on || self.link.state < NatsLinkState::Loading || closing.until <= self.now
-    }
-
-    fn end(mut self) {
-        self.send(NatsOperation::Publish(NatsMessage::new(
-            self.names.presence_of(self.presence.me()),
-            self.presence.farewell(),
-        )));
-        self.link.flush();
-        self.close_link();
-        self.sink = None;
-        let closed = EngineStatus {
-            description: "closed".to_owned(),
-            reconnects: self.link.reconnects,
-            ..EngineStatus::default()
-        };
-        *self.status.lock().unwrap_or_else(PoisonError::into_inner) = closed;
-        let untaken = self.queue.close();
-        while let Some(awaited) = self.requests.take_first() {
-            self.fail_request(awaited, "it was closed");
-        }
-        for call in self.calls.take_all() {
-            self.fail_call(call, unavailable("it was closed"));
-        }
-        for (_, promise) in self.until_available.drain(..) {
-            promise.set_success(Err(unavailable("it was closed")));
-        }
-        let promises = self.closing.take().map(|closing| closing.promises).unwrap_or_default();
-        for promise in promises {
-            promise.set_success(Ok(()));
-        }
-        for event in untaken {
-            match event {
-                EngineEvent::Call(EngineCall::Close(Some(promise))) => {
-                    promise.set_success(Ok(()));
-                }
-                EngineEvent::Connected(_, Ok(channel)) => Channel::close_without_future(&channel),
-                _ => {} // The drop of its promise tells the caller.
-            }
-        }
     }
 }
 

@@ -10,31 +10,24 @@ use waterwheel::bytes::Bytes;
 use waterwheel::codec::{NatsHeaders, NatsMessage, NatsOperation};
 use waterwheel::executor::Nanos;
 
-use super::NAME;
 use super::envelope::from_message;
-use super::jetstream::{
-    ApiAnswer, DeliveryPlace, NO_RESPONDERS, StreamConfig, create_consumer, set_stream, stream_info,
-};
-use super::link::states::{ANSWERS, NatsLinkState, PRESENCE, TOPICS};
-use super::requests::{Awaited, refused, unavailable};
-use super::task::EngineTask;
+use super::jetstream::{ApiAnswer, DeliveryPlace, NO_RESPONDERS, create_consumer, stream_info};
 use crate::engine::EngineError;
+use crate::engine::nats::link::states::{ANSWERS, NatsLinkState, PRESENCE, TOPICS};
+use crate::engine::nats::requests::{Awaited, refused, unavailable};
+use crate::engine::nats::task::EngineTask;
 use crate::engine::position::Position;
 use crate::engine::publication::Publication;
-use crate::engine::remote::back_off::random;
 
 /// The shortest heartbeat that a server accepts.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(100);
-
-/// The time before a stream that seems to have lost its end is asked for it again.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Heartbeats without a delivery after which a consumer counts as lost.
 const SILENT_HEARTBEATS: u32 = 3;
 
 /// The state of the reading.
 #[derive(Debug, Default)]
-pub(super) struct StreamReader {
+pub(in crate::engine::nats) struct StreamReader {
     /// Ascends with each consumer.
     generation: u64,
     /// The id of the subscription to the consumer; empty without one.
@@ -43,24 +36,24 @@ pub(super) struct StreamReader {
     delivered: u64,
     last_delivery: Nanos,
     /// The highest number in the stream that was acknowledged to a publisher of this gateway.
-    pub(super) acknowledged: u64,
+    pub(in crate::engine::nats) acknowledged: u64,
     /// Present where there is no JetStream: the epoch of this run.
-    plain_epoch: Option<u32>,
+    pub(super) plain_epoch: Option<u32>,
     /// True while publications are not kept by a stream.
-    pub(super) is_plain: bool,
+    pub(in crate::engine::nats) is_plain: bool,
     /// True while the stream's state is asked for.
-    is_preparing: bool,
+    pub(super) is_preparing: bool,
     /// When the state is asked for again.
-    ask_again: Option<Nanos>,
+    pub(super) ask_again: Option<Nanos>,
     /// Since when the stream ends before what was read of it.
-    behind_since: Option<Nanos>,
+    pub(super) behind_since: Option<Nanos>,
     /// The answer that describes the stream, while its configuration is being changed.
-    found: Option<ApiAnswer>,
+    pub(super) found: Option<ApiAnswer>,
 }
 
 impl StreamReader {
     /// Notes that the link has ended.
-    pub(super) fn stop(&mut self) {
+    pub(in crate::engine::nats) fn stop(&mut self) {
         self.subscription.clear();
         self.is_preparing = false;
         self.ask_again = None;
@@ -71,7 +64,7 @@ impl StreamReader {
 
 impl EngineTask {
     /// Begins after the credentials were accepted.
-    pub(super) fn begin_reading(&mut self) {
+    pub(in crate::engine::nats) fn begin_reading(&mut self) {
         self.set_wall_clock();
         self.link.state = NatsLinkState::Preparing;
         if !self.link.info.headers {
@@ -82,7 +75,11 @@ impl EngineTask {
     }
 
     /// Takes a message for a subscription.
-    pub(super) fn take_message(&mut self, subscription: &[u8], message: NatsMessage) {
+    pub(in crate::engine::nats) fn take_message(
+        &mut self,
+        subscription: &[u8],
+        message: NatsMessage,
+    ) {
         match subscription {
             ANSWERS => {
                 if let Some(awaited) = self.requests.take(&message.subject) {
@@ -97,7 +94,7 @@ impl EngineTask {
     }
 
     /// Asks for the end of the stream, for calls that wait.
-    pub(super) fn ask_for_end(&mut self) {
+    pub(in crate::engine::nats) fn ask_for_end(&mut self) {
         if self.reader.is_plain {
             return self.calls.end_question(self.log.last().sequence);
         }
@@ -106,12 +103,12 @@ impl EngineTask {
     }
 
     /// True while the end of the stream is not known to be that of the stream that is read.
-    pub(super) fn is_preparing(&self) -> bool {
+    pub(in crate::engine::nats) fn is_preparing(&self) -> bool {
         self.reader.is_preparing
     }
 
     /// Ends a request that has no answer.
-    pub(super) fn fail_request(&mut self, awaited: Awaited, reason: &str) {
+    pub(in crate::engine::nats) fn fail_request(&mut self, awaited: Awaited, reason: &str) {
         match awaited {
             Awaited::Publish { batch, index, .. } => {
                 self.batches.set(batch, index, Err(unavailable(reason)));
@@ -131,7 +128,7 @@ impl EngineTask {
     }
 
     /// Makes the consumer anew if it is silent.
-    pub(super) fn watch_reader(&mut self) {
+    pub(in crate::engine::nats) fn watch_reader(&mut self) {
         if self.reader.ask_again.is_some_and(|time| time <= self.now) {
             self.prepare();
         }
@@ -148,14 +145,6 @@ impl EngineTask {
 
     fn heartbeat(&self) -> Duration {
         (self.ping_interval() / 2).max(SHORTEST_HEARTBEAT)
-    }
-
-    /// Asks for the state of the stream, to read it from the last number that was read.
-    fn prepare(&mut self) {
-        self.reader.is_preparing = true;
-        self.reader.ask_again = None;
-        let reply = self.requests.begin(Awaited::StreamState, self.time_limit());
-        self.send(stream_info(&self.names, reply));
     }
 
     fn take_answer(&mut self, awaited: Awaited, message: &NatsMessage) {
@@ -220,93 +209,8 @@ impl EngineTask {
         }
     }
 
-    fn take_stream(&mut self, answer: Result<ApiAnswer, String>) {
-        let mut wanted = StreamConfig::new(&self.names, &self.limits, self.options.replicas);
-        let answer = match answer {
-            Ok(answer) => answer,
-            // A server with JetStream that is not ready yet does not answer either.
-            Err(reason) if reason == NO_RESPONDERS && !self.link.info.jetstream => {
-                return self.attach_plain();
-            }
-            Err(reason) => return self.lose_link(&format!("JetStream: {reason}")),
-        };
-        if let Some(error) = answer.error {
-            return match error.is_stream_missing() {
-                true => self.send_stream(&wanted, true),
-                false => self.lose_link(&format!("JetStream: {}", error.description)),
-            };
-        }
-        let found = answer.stream_config();
-        wanted.description = found.clone().map(|found| found.description).unwrap_or_default();
-        if self.log.is_ahead_of(answer.epoch(), answer.state.unwrap_or_default()) {
-            // A server that has just taken over may not know its end yet.
-            let since = *self.reader.behind_since.get_or_insert(self.now);
-            if self.now.since(since) < self.options.timeout / 2 {
-                self.reader.ask_again = Some(self.now.plus(ASK_AGAIN));
-                return;
-            }
-            wanted.description = format!("publications of Waterwheel, run {:08x}", random());
-            tracing::error!(
-                engine = NAME,
-                "the stream has lost its newest publications; positions begin anew"
-            );
-        }
-        self.reader.behind_since = None;
-        if found.is_some_and(|found| found == wanted) {
-            return self.attach_stream(&answer);
-        }
-        self.reader.found = Some(answer);
-        self.send_stream(&wanted, false);
-    }
-
-    fn send_stream(&mut self, wanted: &StreamConfig, is_new: bool) {
-        let reply = self.requests.begin(Awaited::StreamSet, self.time_limit());
-        self.send(set_stream(&self.names, wanted, is_new, reply));
-    }
-
-    fn take_stream_set(&mut self, answer: Result<ApiAnswer, String>) {
-        let found = self.reader.found.take();
-        let error = match answer {
-            Ok(ApiAnswer { error: Some(error), .. }) => error.description,
-            Ok(answer) => return self.attach_stream(&answer),
-            Err(reason) => reason,
-        };
-        match found {
-            Some(found) => {
-                tracing::warn!(engine = NAME, "the stream keeps its configuration: {error}");
-                self.attach_stream(&found);
-            }
-            None => self.lose_link(&format!("the stream cannot be created: {error}")),
-        }
-    }
-
-    fn attach_stream(&mut self, stream: &ApiAnswer) {
-        self.reader.is_plain = false;
-        let gap = self.log.attach(stream.epoch(), stream.state.unwrap_or_default());
-        self.start_consumer();
-        self.tell_gap(gap);
-        if self.link.state < NatsLinkState::Loading {
-            self.link.state = NatsLinkState::Loading;
-        }
-        self.watch_reader();
-    }
-
-    fn attach_plain(&mut self) {
-        self.reader.is_plain = true;
-        self.reader.is_preparing = false;
-        let epoch = *self.reader.plain_epoch.get_or_insert_with(random);
-        let gap = self.log.attach_plain(epoch);
-        self.subscribe(self.names.all_topics(), TOPICS);
-        tracing::warn!(
-            engine = NAME,
-            "no JetStream: publications are not kept by NATS, and what is missed is lost"
-        );
-        self.link.state = NatsLinkState::Loading;
-        self.tell_gap(gap);
-        self.watch_reader();
-    }
-
-    fn start_consumer(&mut self) {
+    /// Makes a consumer that begins behind the last number that was read.
+    pub(super) fn start_consumer(&mut self) {
         let reader = &mut self.reader;
         reader.is_preparing = false;
         reader.generation += 1;

@@ -17,15 +17,18 @@ const FROM: &str = "Waterwheel-From";
 const TIME: &str = "Waterwheel-Time";
 
 /// The facts of a publication that its message tells.
-pub(super) struct Envelope {
-    pub(super) payload: PublicationPayload,
-    pub(super) from: Option<Arc<str>>,
+pub(in crate::engine::nats) struct Envelope {
+    pub(in crate::engine::nats) payload: PublicationPayload,
+    pub(in crate::engine::nats) from: Option<Arc<str>>,
     /// Milliseconds since 1970, if the publisher said so.
-    pub(super) time: Option<u64>,
+    pub(in crate::engine::nats) time: Option<u64>,
 }
 
 /// Makes the message of a publication.
-pub(super) fn to_message(subject: String, publication: &NewPublication) -> NatsMessage {
+pub(in crate::engine::nats) fn to_message(
+    subject: String,
+    publication: &NewPublication,
+) -> NatsMessage {
     let (kind, payload) = match &publication.payload {
         PublicationPayload::Json(text) => ("json", bytes_of(text)),
         PublicationPayload::Text(text) => ("text", bytes_of(text)),
@@ -46,7 +49,7 @@ pub(super) fn to_message(subject: String, publication: &NewPublication) -> NatsM
 }
 
 /// Reads a message.
-pub(super) fn from_message(message: &NatsMessage) -> Envelope {
+pub(in crate::engine::nats) fn from_message(message: &NatsMessage) -> Envelope {
     let header = |name| {
         let value = message.headers.as_ref().and_then(|headers| headers.get(name));
         value.and_then(|value| str::from_utf8(value).ok())

@@ -18,10 +18,10 @@ use std::sync::Arc;
 
 /// The copy of the stream.
 #[derive(Debug)]
-pub(super) struct StreamLog {
+pub(in crate::engine::nats) struct StreamLog {
     limits: HistoryLimits,
     history: MemoryHistory,
-    pub(super) interest: InterestSet,
+    pub(in crate::engine::nats) interest: InterestSet,
     /// `None` before the first stream is known.
     epoch: Option<u32>,
     /// The number up to which the stream has to be read before the engine is available.
@@ -32,10 +32,10 @@ pub(super) struct StreamLog {
 
 /// A gap that the hub is to be told of: publications after this position may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GapAfter(pub(super) Option<Position>);
+pub(in crate::engine::nats) struct GapAfter(pub(in crate::engine::nats) Option<Position>);
 
 impl StreamLog {
-    pub(super) fn new(limits: HistoryLimits) -> Self {
+    pub(in crate::engine::nats) fn new(limits: HistoryLimits) -> Self {
         Self {
             limits,
             history: MemoryHistory::new(limits, 0),
@@ -47,23 +47,27 @@ impl StreamLog {
     }
 
     /// Returns the position of the last publication that was read.
-    pub(super) fn last(&self) -> Position {
+    pub(in crate::engine::nats) fn last(&self) -> Position {
         self.history.last()
     }
 
     /// True if this is the epoch of the log.
-    pub(super) fn is_of(&self, epoch: u32) -> bool {
+    pub(in crate::engine::nats) fn is_of(&self, epoch: u32) -> bool {
         self.epoch == Some(epoch)
     }
 
     /// True if the stream has lost its end: it ends before what was read of it.
-    pub(super) fn is_ahead_of(&self, epoch: u32, state: StreamState) -> bool {
+    pub(in crate::engine::nats) fn is_ahead_of(&self, epoch: u32, state: StreamState) -> bool {
         self.is_of(epoch) && state.last_seq < self.last().sequence
     }
 
     /// Takes the state of the stream, after a connection was made or the consumer was lost. Returns the gap, if there is one:
     /// the stream is another one, has lost its end, or begins after what was read.
-    pub(super) fn attach(&mut self, epoch: u32, state: StreamState) -> Option<GapAfter> {
+    pub(in crate::engine::nats) fn attach(
+        &mut self,
+        epoch: u32,
+        state: StreamState,
+    ) -> Option<GapAfter> {
         let last = self.last();
         self.target = state.last_seq;
         let begin = state.first_seq.saturating_sub(1);
@@ -83,7 +87,7 @@ impl StreamLog {
     }
 
     /// Begins or goes on without a stream, where nothing tells what was missed. Returns the gap, if there is one.
-    pub(super) fn attach_plain(&mut self, epoch: u32) -> Option<GapAfter> {
+    pub(in crate::engine::nats) fn attach_plain(&mut self, epoch: u32) -> Option<GapAfter> {
         let last = self.last();
         let is_known = self.epoch.is_some();
         if self.is_of(epoch) {
@@ -98,7 +102,7 @@ impl StreamLog {
     }
 
     /// Keeps a publication. Returns the gap before it, if there is one.
-    pub(super) fn append(
+    pub(in crate::engine::nats) fn append(
         &mut self,
         publication: Arc<Publication>,
         taken: Nanos,
@@ -111,7 +115,7 @@ impl StreamLog {
     }
 
     /// Notes a number of the stream that has no publication. Returns the gap before it, if there is one.
-    pub(super) fn pass_over(&mut self, sequence: u64) -> Option<GapAfter> {
+    pub(in crate::engine::nats) fn pass_over(&mut self, sequence: u64) -> Option<GapAfter> {
         let gap = self.gap_before(sequence);
         self.history.advance_to(sequence);
         self.note_loaded();
@@ -119,12 +123,16 @@ impl StreamLog {
     }
 
     /// True once everything up to the target was read.
-    pub(super) fn is_loaded(&self) -> bool {
+    pub(in crate::engine::nats) fn is_loaded(&self) -> bool {
         self.last().sequence >= self.target && self.epoch.is_some()
     }
 
     /// Answers a question.
-    pub(super) fn read(&mut self, query: &HistoryQuery, now: Nanos) -> HistoryPage {
+    pub(in crate::engine::nats) fn read(
+        &mut self,
+        query: &HistoryQuery,
+        now: Nanos,
+    ) -> HistoryPage {
         self.history.expire(now);
         let mut read = self.history.begin_read(query);
         while !self.history.read_on(&query.filter, &mut read, now) {}
@@ -138,13 +146,13 @@ impl StreamLog {
     }
 
     /// Returns the facts of the first topics.
-    pub(super) fn facts(&self, limit: usize, now: Nanos) -> TopicPage {
+    pub(in crate::engine::nats) fn facts(&self, limit: usize, now: Nanos) -> TopicPage {
         let (topics, has_more) = self.history.facts(limit, now);
         TopicPage { topics, has_more }
     }
 
     /// Returns the numbers of topics, of publications and of their bytes.
-    pub(super) fn totals(&self) -> (usize, usize, usize) {
+    pub(in crate::engine::nats) fn totals(&self) -> (usize, usize, usize) {
         self.history.totals()
     }
 

@@ -14,11 +14,11 @@ const STREAM_NOT_FOUND: u32 = 10059;
 
 /// The configuration of the stream, as far as the engine sets it.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub(super) struct StreamConfig {
+pub(in crate::engine::nats) struct StreamConfig {
     name: String,
     /// The run of the stream: replaced when the stream has lost its end, because its numbers are then given again.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) description: String,
+    pub(in crate::engine::nats) description: String,
     subjects: Vec<String>,
     retention: String,
     storage: String,
@@ -35,7 +35,11 @@ impl StreamConfig {
     ///
     /// The stream holds a publication more of each topic than its history: a gateway that reads the stream anew evicts that one,
     /// and so knows that those before it are missing.
-    pub(super) fn new(names: &SubjectNames, limits: &HistoryLimits, replicas: u8) -> Self {
+    pub(in crate::engine::nats) fn new(
+        names: &SubjectNames,
+        limits: &HistoryLimits,
+        replicas: u8,
+    ) -> Self {
         let no_limit = |number: usize| i64::try_from(number).unwrap_or(-1);
         Self {
             name: names.stream().to_owned(),
@@ -55,27 +59,27 @@ impl StreamConfig {
 /// An answer of JetStream. Fields of other answers are absent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ApiAnswer {
-    pub(super) error: Option<ApiError>,
+pub(in crate::engine::nats) struct ApiAnswer {
+    pub(in crate::engine::nats) error: Option<ApiError>,
     /// The number of a message that was published.
-    pub(super) seq: u64,
-    pub(super) config: Option<serde_json::Value>,
+    pub(in crate::engine::nats) seq: u64,
+    pub(in crate::engine::nats) config: Option<serde_json::Value>,
     /// When a stream was created.
-    pub(super) created: String,
-    pub(super) state: Option<StreamState>,
+    pub(in crate::engine::nats) created: String,
+    pub(in crate::engine::nats) state: Option<StreamState>,
 }
 
 /// The error in an answer.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct ApiError {
-    pub(super) err_code: u32,
-    pub(super) description: String,
+pub(in crate::engine::nats) struct ApiError {
+    pub(in crate::engine::nats) err_code: u32,
+    pub(in crate::engine::nats) description: String,
 }
 
 impl ApiError {
     /// True if the stream does not exist.
-    pub(super) fn is_stream_missing(&self) -> bool {
+    pub(in crate::engine::nats) fn is_stream_missing(&self) -> bool {
         self.err_code == STREAM_NOT_FOUND
     }
 }
@@ -83,14 +87,14 @@ impl ApiError {
 /// The numbers of the messages in a stream.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct StreamState {
-    pub(super) first_seq: u64,
-    pub(super) last_seq: u64,
+pub(in crate::engine::nats) struct StreamState {
+    pub(in crate::engine::nats) first_seq: u64,
+    pub(in crate::engine::nats) last_seq: u64,
 }
 
 impl ApiAnswer {
     /// Reads an answer.
-    pub(super) fn parse(message: &NatsMessage) -> Result<Self, String> {
+    pub(in crate::engine::nats) fn parse(message: &NatsMessage) -> Result<Self, String> {
         if message.headers.as_ref().is_some_and(|headers| headers.status() == Some(503)) {
             return Err(NO_RESPONDERS.to_owned());
         }
@@ -100,13 +104,13 @@ impl ApiAnswer {
     }
 
     /// Returns the configuration of the stream; `None` if it has kinds of values that the engine never sets.
-    pub(super) fn stream_config(&self) -> Option<StreamConfig> {
+    pub(in crate::engine::nats) fn stream_config(&self) -> Option<StreamConfig> {
         serde_json::from_value(self.config.clone()?).ok()
     }
 
     /// Returns the epoch of the stream: a number that differs, as far as 32 bits can, between streams that were created at
     /// different times, and between runs of one stream.
-    pub(super) fn epoch(&self) -> u32 {
+    pub(in crate::engine::nats) fn epoch(&self) -> u32 {
         let text =
             |value: &serde_json::Value| value.get("description")?.as_str().map(str::to_owned);
         let run = self.config.as_ref().and_then(text).unwrap_or_default();
@@ -119,15 +123,15 @@ impl ApiAnswer {
 }
 
 /// The text of the error of a request that nobody answers.
-pub(super) const NO_RESPONDERS: &str = "no server answers for the stream";
+pub(in crate::engine::nats) const NO_RESPONDERS: &str = "no server answers for the stream";
 
 /// Makes the question for the stream's state.
-pub(super) fn stream_info(names: &SubjectNames, reply: String) -> NatsOperation {
+pub(in crate::engine::nats) fn stream_info(names: &SubjectNames, reply: String) -> NatsOperation {
     request(format!("{API}.STREAM.INFO.{}", names.stream()), Vec::new(), reply)
 }
 
 /// Makes the request that creates the stream, or changes its configuration.
-pub(super) fn set_stream(
+pub(in crate::engine::nats) fn set_stream(
     names: &SubjectNames,
     config: &StreamConfig,
     is_new: bool,
@@ -140,7 +144,7 @@ pub(super) fn set_stream(
 }
 
 /// Makes the request for an ordered consumer: one that pushes everything from a number on, and is forgotten with its reader.
-pub(super) fn create_consumer(
+pub(in crate::engine::nats) fn create_consumer(
     names: &SubjectNames,
     deliver_to: &str,
     start: u64,
@@ -174,20 +178,20 @@ fn request(subject: String, payload: Vec<u8>, reply: String) -> NatsOperation {
 
 /// The place of a delivered message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DeliveryPlace {
+pub(in crate::engine::nats) struct DeliveryPlace {
     /// The number in the stream.
-    pub(super) stream_sequence: u64,
+    pub(in crate::engine::nats) stream_sequence: u64,
     /// The number among the deliveries of the consumer.
-    pub(super) consumer_sequence: u64,
+    pub(in crate::engine::nats) consumer_sequence: u64,
     /// When the server stored the message: nanoseconds since 1970.
-    pub(super) stored: u64,
+    pub(in crate::engine::nats) stored: u64,
 }
 
 impl DeliveryPlace {
     /// Reads the subject for the acknowledgement of a delivery:
     /// `$JS.ACK.STREAM.CONSUMER.DELIVERED.STREAM_SEQUENCE.CONSUMER_SEQUENCE.TIME.PENDING`, with two more names before the
     /// stream's on newer servers.
-    pub(super) fn parse(reply: &[u8]) -> Option<Self> {
+    pub(in crate::engine::nats) fn parse(reply: &[u8]) -> Option<Self> {
         let text = str::from_utf8(reply).ok()?.strip_prefix("$JS.ACK.")?;
         let names: Vec<&str> = text.split('.').collect();
         let numbers = match names.len() {

@@ -5,14 +5,14 @@ use crate::topic::name::Topic;
 
 /// The names that follow from the prefix of an engine.
 #[derive(Clone, Debug)]
-pub(super) struct SubjectNames {
+pub(in crate::engine::nats) struct SubjectNames {
     topics: String,
     presence: String,
     stream: String,
 }
 
 impl SubjectNames {
-    pub(super) fn new(prefix: &str) -> Self {
+    pub(in crate::engine::nats) fn new(prefix: &str) -> Self {
         Self {
             topics: format!("{prefix}.topic."),
             presence: format!("{prefix}.presence."),
@@ -22,17 +22,17 @@ impl SubjectNames {
     }
 
     /// Returns the name of the stream.
-    pub(super) fn stream(&self) -> &str {
+    pub(in crate::engine::nats) fn stream(&self) -> &str {
         &self.stream
     }
 
     /// Returns the filter of all topics.
-    pub(super) fn all_topics(&self) -> String {
+    pub(in crate::engine::nats) fn all_topics(&self) -> String {
         format!("{}>", self.topics)
     }
 
     /// Returns the subject of a topic. What NATS takes for a wildcard is escaped.
-    pub(super) fn of_topic(&self, topic: &Topic) -> String {
+    pub(in crate::engine::nats) fn of_topic(&self, topic: &Topic) -> String {
         let mut subject = String::with_capacity(self.topics.len() + topic.as_str().len());
         subject.push_str(&self.topics);
         for character in topic.as_str().chars() {
@@ -47,7 +47,7 @@ impl SubjectNames {
     }
 
     /// Returns the topic of a subject; `None` if no gateway could have published to it.
-    pub(super) fn topic_of(&self, subject: &[u8]) -> Option<Topic> {
+    pub(in crate::engine::nats) fn topic_of(&self, subject: &[u8]) -> Option<Topic> {
         // Topics that were allowed when they were published may be longer than clients may name now.
         const ANY: TopicLimits = TopicLimits { max_bytes: usize::MAX, max_segments: usize::MAX };
         let escaped = str::from_utf8(subject).ok()?.strip_prefix(&self.topics)?;
@@ -66,22 +66,22 @@ impl SubjectNames {
     }
 
     /// Returns the subject on which gateways ask each other for their clients.
-    pub(super) fn presence_question(&self) -> String {
+    pub(in crate::engine::nats) fn presence_question(&self) -> String {
         format!("{}ask", self.presence)
     }
 
     /// Returns the subject on which a gateway tells its clients.
-    pub(super) fn presence_of(&self, gateway: &str) -> String {
+    pub(in crate::engine::nats) fn presence_of(&self, gateway: &str) -> String {
         format!("{}of.{gateway}", self.presence)
     }
 
     /// Returns the filter of all presence.
-    pub(super) fn all_presence(&self) -> String {
+    pub(in crate::engine::nats) fn all_presence(&self) -> String {
         format!("{}>", self.presence)
     }
 
     /// Returns the id of the gateway that tells its clients on a subject; `None` if it is another subject.
-    pub(super) fn gateway_of<'a>(&self, subject: &'a [u8]) -> Option<&'a str> {
+    pub(in crate::engine::nats) fn gateway_of<'a>(&self, subject: &'a [u8]) -> Option<&'a str> {
         str::from_utf8(subject).ok()?.strip_prefix(&self.presence)?.strip_prefix("of.")
     }
 }
