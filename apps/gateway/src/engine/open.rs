@@ -40,6 +40,10 @@ pub fn check_engine(settings: &EngineSettings) -> Result<(), EngineOpenError> {
             redis_options(settings)?.check()?;
             Ok(())
         }
+        EngineKind::Nats => {
+            nats_options(settings)?.check()?;
+            Ok(())
+        }
     }
 }
 
@@ -62,17 +66,7 @@ pub fn open_engine(
             Ok(Arc::new(RedisEngine::open(options, history, loops, sink)?))
         }
         EngineKind::Nats => {
-            let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("nats"))?;
-            let options = NatsOptions {
-                user: settings.user.clone(),
-                password: settings.password.clone(),
-                ca: settings.ca.clone(),
-                prefix: settings.prefix.clone(),
-                replicas: settings.replicas,
-                timeout,
-                presence: settings.presence,
-                ..NatsOptions::new(url.parse().map_err(NatsOptionError::from)?)
-            };
+            let options = NatsOptions { timeout, ..nats_options(settings)? };
             Ok(Arc::new(NatsEngine::open(options, history, loops, sink)?))
         }
     }
@@ -87,5 +81,18 @@ fn redis_options(settings: &EngineSettings) -> Result<RedisOptions, EngineOpenEr
         prefix: settings.prefix.clone(),
         presence: settings.presence,
         ..RedisOptions::new(url.parse().map_err(RedisOptionError::from)?)
+    })
+}
+
+fn nats_options(settings: &EngineSettings) -> Result<NatsOptions, EngineOpenError> {
+    let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("nats"))?;
+    Ok(NatsOptions {
+        user: settings.user.clone(),
+        password: settings.password.clone(),
+        ca: settings.ca.clone(),
+        prefix: settings.prefix.clone(),
+        replicas: settings.replicas,
+        presence: settings.presence,
+        ..NatsOptions::new(url.parse().map_err(NatsOptionError::from)?)
     })
 }

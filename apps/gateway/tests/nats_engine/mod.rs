@@ -17,7 +17,7 @@ use waterwheel_gateway::config::engine_settings::{EngineKind, EngineSettings};
 use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::nats::NatsEngine;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
-use waterwheel_gateway::engine::open::open_engine;
+use waterwheel_gateway::engine::open::{check_engine, open_engine};
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 pub(crate) use self::cluster::NatsCluster;
@@ -100,7 +100,13 @@ fn g08_the_settings_open_an_engine_over_nats() {
     assert_eq!(engine.name(), "nats");
     wait_until(|| engine.status().is_available, || engine.status().description);
     wait(engine.close()).unwrap();
-    let refused = |settings: EngineSettings| open(&settings).unwrap_err().to_string();
+    assert!(check_engine(&settings).is_ok());
+    let refused = |settings: EngineSettings| {
+        let (checked, opened) =
+            (check_engine(&settings).unwrap_err(), open(&settings).unwrap_err());
+        assert_eq!(checked.to_string(), opened.to_string());
+        opened.to_string()
+    };
     let prefix = "a b".to_owned();
     assert!(refused(EngineSettings { prefix, ..settings.clone() }).contains("engine.prefix"));
     assert!(

@@ -70,8 +70,7 @@ impl NatsEngine {
         loops: &EventLoopGroup,
         sink: Arc<dyn EngineSink>,
     ) -> Result<Self, NatsOptionError> {
-        options.check()?;
-        let tls = options.load_tls()?;
+        let tls = options.check()?;
         let event_loop = loops.next();
         let queue = Arc::new(EventQueue::default());
         let status = EngineStatus { description: "starting".to_owned(), ..EngineStatus::default() };

@@ -72,8 +72,11 @@ impl NatsOptions {
         }
     }
 
-    /// Checks the options.
-    pub(super) fn check(&self) -> Result<(), NatsOptionError> {
+    /// Checks the options, and returns the configuration of TLS if the URL asks for it.
+    ///
+    /// # Errors
+    /// An option cannot be used, or the file of authorities cannot be read.
+    pub fn check(&self) -> Result<Option<ClientTls>, NatsOptionError> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         let is_segment = |segment: &str| !segment.is_empty() && segment.chars().all(is_name);
         if self.prefix.len() > 64 || !self.prefix.split('.').all(is_segment) {
@@ -85,18 +88,11 @@ impl NatsOptions {
         if self.user.is_some() && self.password.is_none() {
             return Err(NatsOptionError::NoPassword);
         }
-        if self.url.is_tls() {
-            for server in self.url.servers() {
-                server_name(&server.host)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the configuration of TLS, if the URL asks for it.
-    pub(super) fn load_tls(&self) -> Result<Option<ClientTls>, NatsOptionError> {
         if !self.url.is_tls() {
             return Ok(None);
+        }
+        for server in self.url.servers() {
+            server_name(&server.host)?;
         }
         let builder = match &self.ca {
             Some(path) => ClientTls::builder().trust_file(path),
@@ -134,6 +130,6 @@ mod tests {
         let error = options("tls://a..b").check().unwrap_err();
         assert!(error.to_string().contains("a..b"), "{error}");
         let missing = NatsOptions { ca: Some("/nothing".into()), ..options("tls://a") };
-        assert!(missing.load_tls().unwrap_err().to_string().contains("/nothing"));
+        assert!(missing.check().unwrap_err().to_string().contains("/nothing"));
     }
 }
