@@ -12,7 +12,7 @@ use waterwheel_gateway::engine::position::Position;
 use waterwheel_gateway::engine::{Engine, HistoryQuery};
 
 use super::server::{NatsServer, has_nats};
-use super::test_gateway::{Gateway, options};
+use super::test_gateway::{Gateway, options, wait_until};
 use crate::engine_suite::{
     SinkCall, filter, is_unavailable, json, member, number, publish, topic, wait,
 };
@@ -106,6 +106,25 @@ fn g08_stopped_nats_is_noticed_and_calls_fail_in_time() {
     let pushed = gateway.sink.publications();
     assert_eq!(pushed[1..], page.publications);
     assert_eq!(end.epoch, last.epoch);
+}
+
+#[test]
+fn g08_slow_nats_is_waited_for_within_the_timeout() {
+    if !has_nats() {
+        return;
+    }
+    let server = NatsServer::start();
+    let gateway = Gateway::start(&server);
+    gateway.subscribe("a");
+    server.stop();
+    let published = gateway.engine.publish(vec![json("a", 1)]);
+    let subscribed = gateway.engine.subscribe(&filter("b"));
+    let in_flight = || gateway.engine.status().in_flight;
+    wait_until(|| in_flight() >= 2, || in_flight().to_string());
+    server.signal(Signal::CONT);
+    assert!(wait(published).unwrap().remove(0).is_ok() && wait(subscribed).is_ok());
+    gateway.sink.wait_for("a", 1);
+    assert_eq!(gateway.engine.status().reconnects, 0);
 }
 
 #[test]

@@ -166,8 +166,10 @@ impl EngineTask {
         link: u64,
         operations: Vec<NatsOperation>,
     ) {
-        self.link.last_read = self.now;
-        self.link.asked = None;
+        if link == self.link.number {
+            self.link.last_read = self.now;
+            self.link.asked = None;
+        }
         for operation in operations {
             if link != self.link.number {
                 return; // Lost by the operation before.
@@ -328,6 +330,7 @@ impl EngineTask {
     /// Fails everything that waits for an answer of the server.
     fn fail_everything(&mut self) {
         self.reader.stop();
+        self.presence.pause();
         while let Some(awaited) = self.requests.take_first() {
             self.fail_request(awaited, "the connection was lost before NATS had answered");
         }

@@ -36,6 +36,9 @@ const NOTES_PER_MESSAGE: usize = 500;
 /// Bytes of names in one message: less than the payload that servers allow by default, even if all of them have to be escaped.
 const BYTES_PER_MESSAGE: usize = 64 << 10;
 
+/// The shortest time between two answers, however many gateways ask.
+const TELL_ALL_PAUSE: Duration = Duration::from_millis(200);
+
 /// A change that the hub is to be told of: a client has entered a topic, or has left it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PresenceChange {
@@ -57,7 +60,9 @@ pub(super) struct PresenceExchange {
     /// The number of the last change that was told.
     number: u64,
     untold: Vec<PresenceNote>,
+    /// True until everything is told; changes until then are part of it.
     must_tell_all: bool,
+    last_told_all: Option<Nanos>,
     last_told: Nanos,
     /// The gateway to ask for everything; empty: all of them.
     to_ask: Option<String>,
@@ -86,7 +91,8 @@ impl PresenceExchange {
             peers: HashMap::new(),
             number: 0,
             untold: Vec::new(),
-            must_tell_all: false,
+            must_tell_all: true,
+            last_told_all: None,
             last_told: Nanos(0),
             to_ask: None,
         }
@@ -121,7 +127,9 @@ impl PresenceExchange {
         member: &PresentClient,
         is_present: bool,
     ) -> PresenceChange {
-        self.untold.push(PresenceNote::new(topic, member, !is_present));
+        if !self.must_tell_all {
+            self.untold.push(PresenceNote::new(topic, member, !is_present));
+        }
         PresenceChange { topic: topic.clone(), member: member.clone(), is_present }
     }
 
@@ -132,16 +140,25 @@ impl PresenceExchange {
 
     /// Begins after a connection was made: tells everything, asks everybody, and lets nobody expire who could not be heard.
     pub(super) fn begin(&mut self, now: Nanos) {
-        self.must_tell_all = true;
+        self.pause();
+        self.last_told_all = None;
         self.to_ask = Some(String::new());
         for peer in self.peers.values_mut() {
             peer.last_heard = now;
         }
     }
 
+    /// Notes that nobody can be told of changes, or that somebody has missed some: everything is told later.
+    pub(super) fn pause(&mut self) {
+        self.must_tell_all = true;
+        self.untold.clear();
+    }
+
     /// Takes a question: the id of the gateway that is asked, or nothing.
     pub(super) fn take_question(&mut self, asked: &[u8]) {
-        self.must_tell_all |= asked.is_empty() || asked == self.me.as_bytes();
+        if asked.is_empty() || asked == self.me.as_bytes() {
+            self.pause();
+        }
     }
 
     /// Returns the question to ask, if there is one.
@@ -152,10 +169,11 @@ impl PresenceExchange {
     /// Returns the messages to send.
     pub(super) fn messages(&mut self, now: Nanos) -> Vec<Vec<u8>> {
         let mut messages = Vec::new();
-        if self.must_tell_all {
-            // Changes that were not told are part of it.
-            self.number += u64::from(!self.untold.is_empty());
-            self.untold.clear();
+        let is_too_soon = self.last_told_all.is_some_and(|last| now.since(last) < TELL_ALL_PAUSE);
+        if self.must_tell_all && !is_too_soon {
+            self.last_told_all = Some(now);
+            // Whoever misses this message asks when the next one comes.
+            self.number += 1;
             let notes = self.own.notes();
             let notes: Vec<_> =
                 notes.map(|(topic, member)| PresenceNote::new(topic, &member, false)).collect();

@@ -59,19 +59,20 @@ fn g08_a_gateway_that_has_missed_a_change_asks_and_is_told_everything_in_parts()
     a.take_question(b"other");
     assert!(a.messages(at(10)).is_empty(), "asked was another");
     a.take_question(b"a");
-    let messages = a.messages(at(10));
+    let messages = a.messages(at(11));
     assert_eq!(messages.len(), 3);
-    let told: usize = messages.iter().map(|json| b.take_message("a", json, at(10)).len()).sum();
+    let told: usize = messages.iter().map(|json| b.take_message("a", json, at(11)).len()).sum();
     assert_eq!((told, b.page(&room(), 1).count), (1_199, 1_199));
     // The parts of two answers are not mixed.
     a.leave(&room(), "c0001");
     a.take_question(b"");
-    let again = a.messages(at(10));
+    assert!(a.messages(at(11)).is_empty(), "the last answer was a moment ago");
+    let again = a.messages(at(12));
     for json in [&again[0], &messages[1], &again[2]] {
-        assert!(b.take_message("a", json, at(10)).is_empty());
+        assert!(b.take_message("a", json, at(12)).is_empty());
     }
     assert_eq!(b.page(&room(), 1).count, 1_199);
-    let changes: Vec<_> = again.iter().flat_map(|json| b.take_message("a", json, at(10))).collect();
+    let changes: Vec<_> = again.iter().flat_map(|json| b.take_message("a", json, at(12))).collect();
     assert_eq!(changes.len(), 1);
     assert!(!changes[0].is_present && &*changes[0].member.client == "c0001");
 }
