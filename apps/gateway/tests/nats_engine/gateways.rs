@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::nats::options::NatsOptions;
 use waterwheel_gateway::engine::publication::{Publication, PublicationPayload};
 use waterwheel_gateway::engine::{Engine, EngineError};
@@ -171,4 +172,28 @@ fn g08_what_waits_for_nats_is_bounded() {
     let refusals =
         results.iter().flat_map(|result| result.as_ref().err()).filter(|e| is_refused(e));
     assert!(refusals.count() > 600);
+}
+
+/// A burst that is longer than the history is handed on as a whole: what is kept and what is handed on are two things.
+#[test]
+fn g08_a_burst_beyond_the_history_reaches_gateways_that_are_connected() {
+    if !has_nats() {
+        return;
+    }
+    let server = NatsServer::start();
+    let limits = HistoryLimits::builder().topic_publications(0).build().unwrap();
+    let start = || {
+        let gateway = Gateway::with_limits(options(&server.url()), limits);
+        gateway.wait_connected();
+        gateway
+    };
+    let (one, two) = (start(), start());
+    two.subscribe("a");
+    for _ in 0..5 {
+        let batch = (0..1_000).map(|n| json("a", n)).collect();
+        wait(one.engine.publish(batch)).unwrap();
+    }
+    assert_eq!(two.sink.wait_count(5_000).len(), 5_000);
+    assert!(two.sink.wait_gaps(0).is_empty());
+    assert!(two.history("a", None).publications.is_empty());
 }

@@ -157,7 +157,7 @@ impl StreamLog {
     }
 
     /// Numbers that are left out are publications that the stream has evicted. While a stream is read for the first time nobody
-    /// has been promised them; the histories of their topics know of them, as the stream holds one publication more.
+    /// has been promised them; the histories of their topics know of them, as the stream holds more of a topic than its history.
     fn gap_before(&self, sequence: u64) -> Option<GapAfter> {
         let last = self.last();
         let has_gap = self.is_loaded && sequence > last.sequence + 1;
