@@ -205,7 +205,10 @@ impl EngineTask {
         // Further attempts are no news.
         if self.link.failures == 0 {
             let problem = self.link.problem.as_deref().unwrap_or(cause);
-            tracing::warn!(engine = NAME, "not available: {problem}; tries again");
+            tracing::warn!(
+                engine = NAME,
+                "the engine is not available, connecting again: {problem}"
+            );
         }
         self.link.state = NatsLinkState::Away;
         self.link.failures += 1;
@@ -238,7 +241,7 @@ impl EngineTask {
         self.link.failures = 0;
         self.link.problem = None;
         self.back_off.reset();
-        tracing::info!(engine = NAME, "{}", self.link.description());
+        tracing::info!(engine = NAME, "the engine is {}", self.link.description());
     }
 
     fn connect(&mut self) {
