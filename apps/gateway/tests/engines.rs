@@ -2,6 +2,7 @@
 
 mod engine_suite;
 mod memory_engine;
+mod nats_engine;
 mod redis_engine;
 
 use std::sync::Arc;
@@ -11,6 +12,7 @@ use waterwheel_gateway::engine::memory::MemoryEngine;
 use waterwheel_gateway::engine::{Engine, EngineSink};
 
 use engine_suite::{EngineFixture, engine_suite};
+use nats_engine::{NatsCluster, NatsWithStream, NatsWithoutStream};
 use redis_engine::{Redis, RedisCluster};
 
 /// The engine in memory: every one is a store of its own.
@@ -29,3 +31,6 @@ impl EngineFixture for Memory {
 engine_suite!(memory, Memory);
 engine_suite!(redis, Redis);
 engine_suite!(redis_cluster, RedisCluster);
+engine_suite!(nats, NatsWithStream);
+engine_suite!(nats_cluster, NatsCluster);
+engine_suite!(nats_without_jetstream, NatsWithoutStream);

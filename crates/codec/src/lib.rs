@@ -60,6 +60,7 @@
 //! | JSON objects and arrays | [`JsonDecoder`] in a [`Decode`] |
 //! | Redis, as a client | [`RespDecoder`] in a [`Decode`], and [`RespEncoder`] |
 //! | Redis, as a server | [`RespCommandDecoder`] in a [`Decode`], and [`RespEncoder`] |
+//! | NATS, as a client or as a server | [`NatsDecoder`] in a [`Decode`], and [`NatsEncoder`] |
 //! | a server behind a proxy | [`ProxyServer`], as the first handler |
 //! | a proxy that sends the client's address | [`ProxyEncoder`] in an [`Encode`](waterwheel_channel::Encode) |
 //! | text in any frames | [`Utf8`] or [`LossyUtf8`] as a stage after the decoder, and [`TextEncoder`] after the encoder |
@@ -70,6 +71,7 @@
 #![forbid(unsafe_code)]
 
 mod frame;
+mod nats;
 mod proxy;
 mod resp;
 mod text;
@@ -83,6 +85,9 @@ pub use crate::frame::length_field::{DEFAULT_MAX_FRAME, InvalidLengthField, Leng
 pub use crate::frame::length_field_decoder::{LengthFieldDecoder, LengthFieldError};
 pub use crate::frame::length_field_prepender::LengthFieldPrepender;
 pub use crate::frame::varint::{VarintDecoder, VarintPrepender};
+pub use crate::nats::{
+    NatsDecoder, NatsEncoder, NatsError, NatsHeaders, NatsLimits, NatsMessage, NatsOperation,
+};
 pub use crate::proxy::{
     ProxyAddresses, ProxyDecoder, ProxyEncoder, ProxyError, ProxyHeader, ProxyServer, ProxyTlv,
 };

@@ -8,8 +8,9 @@ use waterwheel_channel::{
     PipelineError, Stage,
 };
 use waterwheel_codec::{
-    Delimiters, FixedLength, JsonDecoder, LengthField, LineDecoder, LineEncoder, RespCommand,
-    RespCommandDecoder, RespValue, RespVersion, Utf8, VarintDecoder,
+    Delimiters, FixedLength, JsonDecoder, LengthField, LineDecoder, LineEncoder, NatsDecoder,
+    NatsLimits, NatsOperation, RespCommand, RespCommandDecoder, RespValue, RespVersion, Utf8,
+    VarintDecoder,
 };
 use waterwheel_executor::Error;
 use waterwheel_testkit::embedded::Embedded;
@@ -247,6 +248,31 @@ fn k05_small_resp_replies_are_one_part_and_need_no_allocation() {
         }
     });
     assert_eq!(allocated - entering, 0, "for {} replies", PIPELINED as u64 * ROUNDS);
+}
+
+/// Answers a message of NATS with its payload.
+struct AnswerPayload;
+
+impl Stage for AnswerPayload {
+    type In = NatsOperation;
+    type Out = Infallible;
+
+    fn on<O: Emit<Infallible>>(&mut self, operation: NatsOperation, out: &mut O) -> HandlerResult {
+        if let NatsOperation::Deliver { message, .. } = operation {
+            out.ctx().write_and_flush(message.payload);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn k05_a_nats_message_in_a_chain_is_decoded_without_an_allocation() {
+    let message = b"HMSG news.de 7 _INBOX.1 12 24\r\nNATS/1.0\r\n\r\nhello, world\r\n";
+    let chain =
+        Inbound(Decode::new(NatsDecoder::client(NatsLimits::default())).then(AnswerPayload));
+    let make = |edit: &mut Edit<'_>| edit.add_last("messages", chain).map(drop);
+    let read = |block: &Bytes, pipeline: Pipeline<'_>| pipeline.fire_read(block.clone());
+    assert_eq!(allocated_for(message, make, read), 0, "for {} messages", LINES * ROUNDS);
 }
 
 /// Returns the allocations of reading blocks of this message with this decoder.

@@ -23,6 +23,8 @@ pub struct EngineSettings {
     pub prefix: String,
     /// The time after which the clients of a silent gateway count as gone.
     pub presence: Duration,
+    /// The number of servers of NATS that hold each publication.
+    pub replicas: u8,
 }
 
 /// The engines.
@@ -33,11 +35,14 @@ pub enum EngineKind {
     Memory,
     /// In Redis, for several gateways.
     Redis,
+    /// In NATS, for several gateways.
+    Nats,
 }
 
 choice_field!(EngineKind {
     "memory" => EngineKind::Memory,
     "redis" => EngineKind::Redis,
+    "nats" => EngineKind::Nats,
 });
 
 impl Default for EngineSettings {
@@ -51,6 +56,7 @@ impl Default for EngineSettings {
             prefix: String::from("waterwheel"),
             // Fifteen beats of a gateway: none is given up because its machine was busy for a moment.
             presence: Duration::from_secs(15),
+            replicas: 1,
         }
     }
 }

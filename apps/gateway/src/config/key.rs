@@ -108,7 +108,7 @@ macro_rules! number_fields {
     })* };
 }
 
-number_fields!(u16, u32, u64, usize);
+number_fields!(u8, u16, u32, u64, usize);
 
 macro_rules! plain_fields {
     ($($variant:ident $field:ty,)*) => { $(impl ConfigField for $field {

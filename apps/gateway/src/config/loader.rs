@@ -280,6 +280,12 @@ WATERWHEEL_DRAIN: drain = \"soon\" is not accepted: drain is a time from 0s to 1
         assert!(!with_password.contains("secret@"), "{with_password}");
         assert!(told(&["--engine-url", "redis://localhost"]).contains("engine.kind is memory"));
         assert!(input(&[kind, "--engine-url", "rediss://a:1,b:2/3"], &[]).load().is_ok());
+        let kind = "--engine-kind=nats";
+        assert_eq!(told(&[kind]), expected);
+        let with_token = told(&[kind, "--engine-url", "nats://secret@localhost"]);
+        assert!(with_token.contains("engine.password"), "{with_token}");
+        assert!(!with_token.contains("secret@"), "{with_token}");
+        assert!(input(&[kind, "--engine-url", "tls://a:1,b:2"], &[]).load().is_ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::engine_settings::EngineKind;
 use super::error::ConfigProblem;
 use super::loader::LoadedConfig;
 use crate::engine::limits::HistoryLimits;
+use crate::engine::nats::url::NatsUrl;
 use crate::engine::redis::RedisUrl;
 
 /// Returns what does not go together.
@@ -41,11 +42,16 @@ pub(super) fn check_rules(config: &LoadedConfig) -> Vec<ConfigProblem> {
         (EngineKind::Memory, Some(_)) => {
             conflict("engine.url", String::from("is set, but engine.kind is memory"));
         }
-        (EngineKind::Redis, None) => {
+        (EngineKind::Redis | EngineKind::Nats, None) => {
             conflict("engine.kind", String::from("needs engine.url, which is not set"));
         }
         (EngineKind::Redis, Some(url)) => {
             if let Err(error) = url.parse::<RedisUrl>() {
+                conflict("engine.url", format!("is not accepted: {error}"));
+            }
+        }
+        (EngineKind::Nats, Some(url)) => {
+            if let Err(error) = url.parse::<NatsUrl>() {
                 conflict("engine.url", format!("is not accepted: {error}"));
             }
         }

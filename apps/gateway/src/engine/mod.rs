@@ -27,11 +27,14 @@
 //!    of which the sink could know. The futures are `Send`; dropping one cancels nothing that has been sent.
 
 pub mod limits;
+mod local;
 pub mod memory;
+pub mod nats;
 pub mod open;
 pub mod position;
 pub mod publication;
 pub mod redis;
+mod remote;
 
 use std::fmt;
 use std::future::Future;

@@ -8,6 +8,8 @@ use waterwheel::channel::EventLoopGroup;
 
 use super::limits::HistoryLimits;
 use super::memory::MemoryEngine;
+use super::nats::NatsEngine;
+use super::nats::options::{NatsOptionError, NatsOptions};
 use super::redis::RedisEngine;
 use super::redis::options::{RedisOptionError, RedisOptions};
 use super::{Engine, EngineSink};
@@ -19,6 +21,9 @@ pub enum EngineOpenError {
     /// The engine has a server, and the settings do not name it.
     #[error("engine.url is not set: the engine {0} has a server")]
     NoUrl(&'static str),
+    /// An option of NATS cannot be used.
+    #[error(transparent)]
+    Nats(#[from] NatsOptionError),
     /// An option of Redis cannot be used.
     #[error(transparent)]
     Redis(#[from] RedisOptionError),
@@ -33,6 +38,10 @@ pub fn check_engine(settings: &EngineSettings) -> Result<(), EngineOpenError> {
         EngineKind::Memory => Ok(()),
         EngineKind::Redis => {
             redis_options(settings)?.check()?;
+            Ok(())
+        }
+        EngineKind::Nats => {
+            nats_options(settings)?.check()?;
             Ok(())
         }
     }
@@ -56,6 +65,10 @@ pub fn open_engine(
             let options = RedisOptions { timeout, ..redis_options(settings)? };
             Ok(Arc::new(RedisEngine::open(options, history, loops, sink)?))
         }
+        EngineKind::Nats => {
+            let options = NatsOptions { timeout, ..nats_options(settings)? };
+            Ok(Arc::new(NatsEngine::open(options, history, loops, sink)?))
+        }
     }
 }
 
@@ -68,5 +81,18 @@ fn redis_options(settings: &EngineSettings) -> Result<RedisOptions, EngineOpenEr
         prefix: settings.prefix.clone(),
         presence: settings.presence,
         ..RedisOptions::new(url.parse().map_err(RedisOptionError::from)?)
+    })
+}
+
+fn nats_options(settings: &EngineSettings) -> Result<NatsOptions, EngineOpenError> {
+    let url = settings.url.as_deref().ok_or(EngineOpenError::NoUrl("nats"))?;
+    Ok(NatsOptions {
+        user: settings.user.clone(),
+        password: settings.password.clone(),
+        ca: settings.ca.clone(),
+        prefix: settings.prefix.clone(),
+        replicas: settings.replicas,
+        presence: settings.presence,
+        ..NatsOptions::new(url.parse().map_err(NatsOptionError::from)?)
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::bounds::{HOUR, SECOND};
 use crate::config::key::ConfigKey;
-use crate::config::value::ValueKind::{Choice, Path, Secret, Text, Time};
+use crate::config::value::ValueKind::{Choice, Count, Path, Secret, Text, Time};
 
 pub(super) static KEYS: &[ConfigKey] = &[
     key!(
@@ -13,15 +13,25 @@ pub(super) static KEYS: &[ConfigKey] = &[
         limits.engine_timeout,
         "How long the engine may take"
     ),
-    key!("engine.kind", Choice(&["memory", "redis"]), engine.kind, "Where publications are kept"),
+    key!(
+        "engine.kind",
+        Choice(&["memory", "redis", "nats"]),
+        engine.kind,
+        "Where publications are kept"
+    ),
     key!(
         "engine.url",
         Text,
         engine.url,
-        "The servers of the engine: redis://host:port/database, rediss:// with TLS"
+        "The servers of the engine: redis://host:port/database, nats://host:port; rediss:// and tls:// with TLS"
     ),
     key!("engine.user", Text, engine.user, "The user of the gateway at the server"),
-    key!("engine.password", Secret, engine.password, "The password of that user, or of all"),
+    key!(
+        "engine.password",
+        Secret,
+        engine.password,
+        "The password of that user, or of all; for NATS, also a token"
+    ),
     key!(
         "engine.ca",
         Path,
@@ -39,5 +49,11 @@ pub(super) static KEYS: &[ConfigKey] = &[
         Time(Duration::from_secs(5), HOUR),
         engine.presence,
         "How long after its last sign of life the clients of a gateway count as present"
+    ),
+    key!(
+        "engine.replicas",
+        Count(1, 5),
+        engine.replicas,
+        "On how many servers of NATS each publication is kept"
     ),
 ];

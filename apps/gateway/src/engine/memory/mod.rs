@@ -15,13 +15,8 @@
 //! 4. Held payloads are copies: one that a gateway has cut out of a read buffer would keep the whole buffer.
 //! 5. The epoch is random, so that a position of a former run is known as such.
 
-mod history;
-mod interest;
 mod outgoing;
-mod presence;
-mod rate;
 mod shared;
-mod topic_record;
 
 use std::fmt;
 use std::future::ready;

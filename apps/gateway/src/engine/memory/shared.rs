@@ -11,13 +11,14 @@ use std::thread;
 use waterwheel::executor::{Clock, Nanos};
 
 use super::NAME;
-use super::history::MemoryHistory;
-use super::interest::InterestSet;
 use super::outgoing::{BATCH, Leader, Outgoing, OutgoingQueue, OutgoingTicket};
-use super::presence::PresenceTable;
 use crate::engine::limits::HistoryLimits;
+use crate::engine::local::history::MemoryHistory;
+use crate::engine::local::interest::InterestSet;
+use crate::engine::local::presence::PresenceTable;
 use crate::engine::position::Position;
 use crate::engine::publication::NewPublication;
+use crate::engine::remote::back_off::random;
 use crate::engine::{
     EngineError, EngineFuture, EngineSink, HistoryPage, HistoryQuery, PresentClient,
 };
@@ -43,7 +44,7 @@ pub(super) struct MemoryState {
 impl MemoryShared {
     pub(super) fn new(limits: HistoryLimits, sink: Arc<dyn EngineSink>, clock: Clock) -> Self {
         let state = MemoryState {
-            history: MemoryHistory::new(limits, random_epoch()),
+            history: MemoryHistory::new(limits, random()),
             interest: InterestSet::default(),
             presence: PresenceTable::new(limits.present_clients),
             outgoing: OutgoingQueue::new(sink),
@@ -275,11 +276,4 @@ impl fmt::Debug for MemoryShared {
 
 fn unavailable(reason: &str) -> EngineError {
     EngineError::Unavailable { engine: NAME, reason: reason.to_owned() }
-}
-
-fn random_epoch() -> u32 {
-    let mut bytes = [0; 4];
-    // Only a system without random numbers fails here, and then nothing that is encrypted works either.
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
-    u32::from_ne_bytes(bytes)
 }

@@ -14,7 +14,7 @@
 //! 2. Each change is one script, so it happens as a whole and at one place in the order. All keys have the same slot.
 //! 3. A sequence is never given twice; an epoch ends when publications may be lost: no state in Redis, a server that was
 //!    started without an append-only file or that was a replica, or a gateway that knows a greater sequence than Redis.
-//! 4. A gateway subscribes to a channel once ([`subscriptions`]). What comes twice, through two filters, is handed on once.
+//! 4. A gateway subscribes to a channel once (`subscriptions`). What comes twice, through two filters, is handed on once.
 //! 5. Calls wait in a queue with limits, of those with long answers a few are sent at a time; a call fails when its connection ends. Notes of presence are kept here as well, and
 //!    written again after a reconnect.
 //! 6. What Redis holds is limited by the scripts, with the limits of the gateway that publishes.

@@ -125,7 +125,7 @@ impl RedisShared {
             beat_time: Nanos(0),
             lag: Duration::ZERO,
         };
-        let next_epoch = AtomicU32::new(random_number());
+        let next_epoch = AtomicU32::new(crate::engine::remote::back_off::random());
         let state = Mutex::new(state);
         Arc::new(Self { options, limits, event_loop, clock, next_epoch, state })
     }
@@ -345,14 +345,6 @@ fn fail_calls(calls: Vec<RedisCall>, reason: &str) {
             promise.set_success(Err(unavailable(reason)));
         }
     }
-}
-
-/// Returns a random number.
-pub(super) fn random_number() -> u32 {
-    let mut bytes = [0; 4];
-    // Only a system without random numbers fails here, and then nothing that is encrypted works either.
-    aws_lc_rs::rand::fill(&mut bytes).expect("the system has random numbers");
-    u32::from_ne_bytes(bytes)
 }
 
 impl fmt::Debug for RedisShared {

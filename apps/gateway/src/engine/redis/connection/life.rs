@@ -8,7 +8,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use waterwheel::channel::{Bootstrap, Channel, ChannelOptions, Decode, In, sleep, timeout};
 use waterwheel::codec::{RespCommand, RespDecoder, RespLimits};
@@ -25,9 +24,8 @@ use crate::engine::redis::limits::{
 use crate::engine::redis::options::server_name;
 use crate::engine::redis::scripts::error_reply::NAME;
 use crate::engine::redis::scripts::{RedisScript, ScriptContext};
-use crate::engine::redis::shared::{
-    EnginePhase, RedisConnection, RedisShared, RedisState, random_number,
-};
+use crate::engine::redis::shared::{EnginePhase, RedisConnection, RedisShared, RedisState};
+use crate::engine::remote::back_off::{BackOff, random};
 
 /// Runs until the engine is closed.
 pub(in crate::engine::redis) async fn run(shared: Arc<RedisShared>, tls: Option<ClientTls>) {
@@ -36,7 +34,7 @@ pub(in crate::engine::redis) async fn run(shared: Arc<RedisShared>, tls: Option<
         tls,
         last_number: 0,
         shared,
-        attempts: 0,
+        back_off: BackOff::new(FIRST_BACK_OFF, MAX_BACK_OFF),
         redirects: 0,
     };
     while !life.is_closed() {
@@ -53,8 +51,8 @@ struct EngineLife {
     tls: Option<ClientTls>,
     book: AddressBook,
     last_number: u64,
-    /// Attempts since the engine was live.
-    attempts: u32,
+    /// Begins again when the engine is live.
+    back_off: BackOff,
     /// Redirections since the engine was live or has paused.
     redirects: u32,
 }
@@ -178,7 +176,7 @@ impl EngineLife {
             }
             (missed, std::mem::take(&mut state.waiting_for_connection), must_wake)
         };
-        self.attempts = 0;
+        self.back_off.reset();
         self.redirects = 0;
         tracing::info!(engine = NAME, "the engine is connected to {address}");
         self.shared.wake_writer(must_wake);
@@ -219,7 +217,7 @@ impl EngineLife {
 
     /// Waits before the next attempt, longer after each one.
     async fn pause_after(&mut self, end: &AttemptEnd) {
-        if self.attempts == 0 && !end.is_redirected {
+        if self.back_off.is_first() && !end.is_redirected {
             tracing::warn!(
                 engine = NAME,
                 "the engine is not available, connecting again: {}",
@@ -237,9 +235,7 @@ impl EngineLife {
             return;
         }
         self.redirects = 0;
-        let pause = back_off(self.attempts, random_number());
-        self.attempts = self.attempts.saturating_add(1);
-        sleep(pause).await;
+        sleep(self.back_off.next_delay(random())).await;
     }
 }
 
@@ -304,27 +300,5 @@ impl RedisShared {
 
 /// Returns a name under which Redis keeps the notes of a gateway.
 pub(in crate::engine::redis) fn new_node() -> String {
-    format!("{:08x}{:08x}", random_number(), random_number())
-}
-
-/// Returns the pause after a failed attempt: it doubles each time, and a half of it is random.
-fn back_off(attempts: u32, random: u32) -> Duration {
-    let full = FIRST_BACK_OFF.saturating_mul(1 << attempts.min(16)).min(MAX_BACK_OFF);
-    full / 2 + (full / 2).mul_f64(f64::from(random) / f64::from(u32::MAX))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn g08_pauses_between_attempts_grow_and_differ() {
-        for random in [0, u32::MAX / 2, u32::MAX] {
-            let pauses: Vec<_> = (0..40).map(|attempt| back_off(attempt, random)).collect();
-            assert!(pauses.is_sorted());
-            assert!(pauses[0] >= FIRST_BACK_OFF / 2 && pauses[39] <= MAX_BACK_OFF);
-        }
-        assert_eq!(back_off(39, u32::MAX), MAX_BACK_OFF);
-        assert!(back_off(3, 1 << 30) < back_off(3, 1 << 31));
-    }
+    format!("{:08x}{:08x}", random(), random())
 }

@@ -8,19 +8,19 @@ use crate::topic::name::Topic;
 
 /// Notes which clients are present where, up to a limit of notes over all topics.
 #[derive(Debug)]
-pub(super) struct PresenceTable {
+pub(in crate::engine) struct PresenceTable {
     topics: HashMap<Topic, BTreeMap<Arc<str>, Option<Arc<str>>>>,
     notes: usize,
     limit: usize,
 }
 
 impl PresenceTable {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(in crate::engine) fn new(limit: usize) -> Self {
         Self { topics: HashMap::new(), notes: 0, limit }
     }
 
     /// Notes a client, or refreshes its note. Returns true if it was not present before and is now.
-    pub(super) fn enter(&mut self, topic: &Topic, member: &PresentClient) -> bool {
+    pub(in crate::engine) fn enter(&mut self, topic: &Topic, member: &PresentClient) -> bool {
         if let Some(user) =
             self.topics.get_mut(topic).and_then(|clients| clients.get_mut(&member.client))
         {
@@ -37,7 +37,11 @@ impl PresenceTable {
     }
 
     /// Removes the note of a client. Returns the client if it was present.
-    pub(super) fn leave(&mut self, topic: &Topic, client: &str) -> Option<PresentClient> {
+    pub(in crate::engine) fn leave(
+        &mut self,
+        topic: &Topic,
+        client: &str,
+    ) -> Option<PresentClient> {
         let clients = self.topics.get_mut(topic)?;
         let (client, user) = clients.remove_entry(client)?;
         if clients.is_empty() {
@@ -47,8 +51,22 @@ impl PresenceTable {
         Some(PresentClient { client, user })
     }
 
+    /// Returns all notes.
+    pub(in crate::engine) fn notes(&self) -> impl Iterator<Item = (&Topic, PresentClient)> {
+        self.topics.iter().flat_map(|(topic, clients)| {
+            clients.iter().map(move |(client, user)| {
+                (topic, PresentClient { client: Arc::clone(client), user: user.clone() })
+            })
+        })
+    }
+
+    /// True if there is a note of this client in this topic.
+    pub(in crate::engine) fn has(&self, topic: &Topic, client: &str) -> bool {
+        self.topics.get(topic).is_some_and(|clients| clients.contains_key(client))
+    }
+
     /// Returns the first clients of a topic, and the number of all.
-    pub(super) fn page(&self, topic: &Topic, limit: usize) -> PresencePage {
+    pub(in crate::engine) fn page(&self, topic: &Topic, limit: usize) -> PresencePage {
         let Some(clients) = self.topics.get(topic) else {
             return PresencePage::default();
         };

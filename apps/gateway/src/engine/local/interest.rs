@@ -9,7 +9,7 @@ use crate::topic::name::Topic;
 /// are known by their first segment only: the hub, which has to find the receivers anyway, gets more than they match, which
 /// the contract permits.
 #[derive(Debug, Default)]
-pub(super) struct InterestSet {
+pub(in crate::engine) struct InterestSet {
     topics: HashSet<Box<str>>,
     /// The number of filters with wildcards, by their first segment.
     first_segments: HashMap<Box<str>, usize>,
@@ -19,7 +19,7 @@ pub(super) struct InterestSet {
 
 impl InterestSet {
     /// Adds a filter.
-    pub(super) fn insert(&mut self, filter: &TopicFilter) {
+    pub(in crate::engine) fn insert(&mut self, filter: &TopicFilter) {
         match FilterKind::of(filter) {
             FilterKind::Topic => drop(self.topics.insert(filter.as_str().into())),
             FilterKind::Unlimited => self.unlimited += 1,
@@ -30,7 +30,7 @@ impl InterestSet {
     }
 
     /// Removes a filter that was added.
-    pub(super) fn remove(&mut self, filter: &TopicFilter) {
+    pub(in crate::engine) fn remove(&mut self, filter: &TopicFilter) {
         match FilterKind::of(filter) {
             FilterKind::Topic => drop(self.topics.remove(filter.as_str())),
             FilterKind::Unlimited => self.unlimited = self.unlimited.saturating_sub(1),
@@ -46,7 +46,7 @@ impl InterestSet {
     }
 
     /// True if a filter may match the topic; false only if none does.
-    pub(super) fn may_match(&self, topic: &Topic) -> bool {
+    pub(in crate::engine) fn may_match(&self, topic: &Topic) -> bool {
         if self.unlimited > 0 || self.topics.contains(topic.as_str()) {
             return true;
         }

@@ -30,7 +30,7 @@ type RecordIndex = u32;
 
 /// The histories of all topics.
 #[derive(Debug)]
-pub(super) struct MemoryHistory {
+pub(in crate::engine) struct MemoryHistory {
     limits: HistoryLimits,
     last: Position,
     records: Vec<Option<TopicRecord>>,
@@ -44,17 +44,19 @@ pub(super) struct MemoryHistory {
     held: usize,
     bytes: usize,
     forgotten_through: u64,
+    /// Everything up to here may be missing, of any topic.
+    lost_through: u64,
 }
 
 /// A question to the history while it is answered.
 #[derive(Debug)]
-pub(super) struct HistoryRead {
+pub(in crate::engine) struct HistoryRead {
     /// The last position when the question was asked.
-    pub(super) through: Position,
+    pub(in crate::engine) through: Position,
     /// True if something that was asked for is missing.
-    pub(super) has_gap: bool,
+    pub(in crate::engine) has_gap: bool,
     /// The publications so far: one more than the limit, if there are as many.
-    pub(super) found: Vec<Arc<Publication>>,
+    pub(in crate::engine) found: Vec<Arc<Publication>>,
     since: u64,
     is_gap_of_interest: bool,
     limit: usize,
@@ -62,7 +64,7 @@ pub(super) struct HistoryRead {
 }
 
 impl MemoryHistory {
-    pub(super) fn new(limits: HistoryLimits, epoch: u32) -> Self {
+    pub(in crate::engine) fn new(limits: HistoryLimits, epoch: u32) -> Self {
         Self {
             limits,
             last: Position { epoch, sequence: 0 },
@@ -75,30 +77,48 @@ impl MemoryHistory {
             held: 0,
             bytes: 0,
             forgotten_through: 0,
+            lost_through: 0,
         }
     }
 
     /// Returns the position of the last publication.
-    pub(super) fn last(&self) -> Position {
+    pub(in crate::engine) fn last(&self) -> Position {
         self.last
     }
 
     /// Gives a publication its position, and keeps it within the limits.
-    pub(super) fn append(&mut self, new: NewPublication, now: Nanos) -> Arc<Publication> {
-        let index = self.record_for(&new.topic);
-        self.last.sequence += 1;
+    pub(in crate::engine) fn append(
+        &mut self,
+        new: NewPublication,
+        now: Nanos,
+    ) -> Arc<Publication> {
         let NewPublication { topic, payload, from, time } = new;
-        let position = self.last;
+        let position = Position { sequence: self.last.sequence + 1, ..self.last };
         let publication = Arc::new(Publication { topic, position, payload, from, time });
+        self.append_at(Arc::clone(&publication), now, now);
+        publication
+    }
+
+    /// Keeps a publication whose position, after the last one and of the same epoch, was given elsewhere, within the limits.
+    /// `taken` is when it was published.
+    pub(in crate::engine) fn append_at(
+        &mut self,
+        publication: Arc<Publication>,
+        taken: Nanos,
+        now: Nanos,
+    ) {
+        let position = publication.position;
+        let index = self.record_for(&publication.topic);
+        self.last = position;
         let record = record_at(&mut self.records, index);
         self.by_newest.remove(&record.newest);
         self.by_newest.insert(position.sequence, index);
         if record.oldest().is_none() {
             self.by_oldest.insert(position.sequence, index);
         }
-        record.push(Arc::clone(&publication), now);
         self.held += 1;
         self.bytes += held_bytes(&publication);
+        record.push(publication, taken);
         let limits = self.limits;
         while let Some(record) = &self.records[index as usize]
             && (record.len() > limits.topic_publications || record.bytes() > limits.topic_bytes)
@@ -111,11 +131,21 @@ impl MemoryHistory {
             self.evict_oldest_of(index);
         }
         self.expire(now);
-        publication
+    }
+
+    /// Notes that the sequences up to this one are given, to something that is not kept.
+    pub(in crate::engine) fn advance_to(&mut self, sequence: u64) {
+        self.last.sequence = self.last.sequence.max(sequence);
+    }
+
+    /// Notes that publications up to a sequence may be missing, whatever their topics. The next one follows it.
+    pub(in crate::engine) fn skip_through(&mut self, sequence: u64) {
+        self.advance_to(sequence);
+        self.lost_through = self.lost_through.max(sequence);
     }
 
     /// Evicts publications that are too old.
-    pub(super) fn expire(&mut self, now: Nanos) {
+    pub(in crate::engine) fn expire(&mut self, now: Nanos) {
         let cutoff = self.cutoff(now);
         for _ in 0..EXPIRED_PER_CALL {
             let Some(&index) = self.by_oldest.values().next() else {
@@ -129,14 +159,16 @@ impl MemoryHistory {
     }
 
     /// Begins to answer a question; [`read_on`](Self::read_on) goes on.
-    pub(super) fn begin_read(&self, query: &HistoryQuery) -> HistoryRead {
+    pub(in crate::engine) fn begin_read(&self, query: &HistoryQuery) -> HistoryRead {
         // A position that was not given yet is of another epoch that happens to have the same number.
         let known = query
             .since
             .filter(|since| since.epoch == self.last.epoch && since.sequence <= self.last.sequence);
         HistoryRead {
             through: self.last,
-            has_gap: query.since.is_some() && known.is_none(),
+            has_gap: query
+                .since
+                .is_some_and(|since| known.is_none() || since.sequence < self.lost_through),
             found: Vec::new(),
             since: known.map_or(0, |since| since.sequence),
             is_gap_of_interest: query.since.is_some(),
@@ -146,7 +178,12 @@ impl MemoryHistory {
     }
 
     /// Answers a part of a question. Returns true when all is answered. Between two calls, other threads may publish.
-    pub(super) fn read_on(&self, filter: &TopicFilter, read: &mut HistoryRead, now: Nanos) -> bool {
+    pub(in crate::engine) fn read_on(
+        &self,
+        filter: &TopicFilter,
+        read: &mut HistoryRead,
+        now: Nanos,
+    ) -> bool {
         let cutoff = self.cutoff(now);
         if !filter.has_wildcards() {
             match self.by_topic.get(filter.as_str()) {
@@ -173,7 +210,7 @@ impl MemoryHistory {
     }
 
     /// Returns the facts of the first topics, and whether there are more.
-    pub(super) fn facts(&self, limit: usize, now: Nanos) -> (Vec<TopicFacts>, bool) {
+    pub(in crate::engine) fn facts(&self, limit: usize, now: Nanos) -> (Vec<TopicFacts>, bool) {
         let cutoff = self.cutoff(now);
         let records = self.by_name.values().filter_map(|&index| self.record(index));
         let facts = records.take(limit).map(|record| record.facts(now, cutoff)).collect();
@@ -181,7 +218,7 @@ impl MemoryHistory {
     }
 
     /// Returns the numbers of topics, of publications and of their bytes.
-    pub(super) fn totals(&self) -> (usize, usize, usize) {
+    pub(in crate::engine) fn totals(&self) -> (usize, usize, usize) {
         (self.by_topic.len(), self.held, self.bytes)
     }
 
@@ -255,7 +292,7 @@ impl MemoryHistory {
 
 impl HistoryRead {
     /// Removes the publication beyond the limit. Returns true if there was one.
-    pub(super) fn cut_to_limit(&mut self) -> bool {
+    pub(in crate::engine) fn cut_to_limit(&mut self) -> bool {
         self.found.sort_unstable_by_key(|publication| publication.position.sequence);
         let has_more = self.found.len() > self.limit;
         self.found.truncate(self.limit);
