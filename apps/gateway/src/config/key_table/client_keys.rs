@@ -113,6 +113,12 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "Most segments of a topic or filter"
     ),
     key!(
+        "topics.max_wildcards",
+        Count(0, 256),
+        topics.max_wildcards,
+        "Most segments * of a filter; each multiplies the work for a publication"
+    ),
+    key!(
         "history.publications",
         Count(0, 1_000_000),
         history.topic_publications,
