@@ -11,7 +11,7 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use waterwheel::channel::{LocalJoin, LocalLoop};
+use waterwheel::channel::{LocalJoin, LocalLoop, yield_now};
 
 use self::subscriptions::ClientSubscription;
 use super::command::GatewayCommand;
@@ -27,6 +27,9 @@ use crate::metrics::counters::ClientCounters;
 
 /// Commands for which an empty queue keeps room.
 const KEPT_COMMANDS: usize = 4;
+
+/// Commands after which the loop turns to its other work: 64 reads of the history take some milliseconds.
+const COMMANDS_PER_TURN: usize = 64;
 
 /// The facts that are known of a client when its session is opened.
 #[derive(Clone, Debug)]
@@ -232,11 +235,16 @@ impl SessionState {
     }
 
     async fn run(self: Rc<Self>) {
+        let mut carried_out = 0;
         while self.connection.is_ready()
             && let Some(WaitingCommand { id, command }) = self.next_command()
         {
             let outcome = self.carry_out(command).await;
             self.answer(id, outcome);
+            carried_out += 1;
+            if carried_out % COMMANDS_PER_TURN == 0 {
+                yield_now().await;
+            }
         }
         self.is_running.set(false);
         self.runner.take();
