@@ -16,7 +16,7 @@ use waterwheel::channel::{LocalJoin, LocalLoop, yield_now};
 use self::subscriptions::ClientSubscription;
 use super::command::GatewayCommand;
 use super::connection::{ClientConnection, CommandId};
-use super::core::{ClientPlace, GatewayCore};
+use super::core::{ClientPlace, GatewayCore, closing};
 use super::hub::loop_table::LoopTable;
 use super::hub::subscriber::Subscriber;
 use super::requester::Requester;
@@ -151,7 +151,12 @@ impl Session {
             Some(requester) => session.0.introduce(requester, name)?,
             None => session.0.await_token(),
         }
-        Ok(session)
+        // Whoever drains sets the flag, then closes the clients of the tables that there are: this may be the first one of its
+        // loop, and none of them.
+        match core.is_draining() {
+            false => Ok(session),
+            true => Err(closing()),
+        }
     }
 
     /// Carries out a command, or queues it behind those that wait; an error that the protocol found in it is answered in its
