@@ -185,6 +185,11 @@ fn g03_the_publications_of_an_address_are_limited_over_all_of_its_clients() {
     let told: Vec<_> = clients.iter().flat_map(|client| client.told()).collect();
     assert!(told.iter().filter(|note| note.contains("published")).count() < told.len(), "{told:?}");
     assert!(told.iter().any(|note| note.ends_with("rate_exceeded")), "{told:?}");
+    for id in 10..15 {
+        let text = GatewayCommand::PushToUser { user: "nobody".into(), text: "hello".into() };
+        bench.execute(&clients[0], id, text);
+    }
+    assert!(clients[0].told().contains(&"14 rate_exceeded".into()), "texts for users count too");
     let other = bench.client_of("192.0.2.2").unwrap();
     bench.execute(&other, 9, publish("a"));
     assert!(other.told()[0].starts_with("9 published"));

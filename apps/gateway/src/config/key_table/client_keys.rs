@@ -54,7 +54,7 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "clients.publish_rate",
         Count(1, 1_000_000),
         limits.publish_rate.per_second,
-        "Publications of a connection per second"
+        "Publications of a connection per second; admins, who on an open gateway are all, have no limit"
     ),
     key!(
         "clients.publish_burst",
@@ -66,7 +66,7 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "clients.address_publish_rate",
         Count(1, 1_000_000),
         limits.publish_rate_per_address.per_second,
-        "Publications of an address per second; loopback has no limit"
+        "Publications of an address per second, in HTTP too; loopback and admins have no limit"
     ),
     key!(
         "clients.address_publish_burst",
