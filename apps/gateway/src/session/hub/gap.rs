@@ -90,6 +90,11 @@ impl Hub {
         to_wake.iter().for_each(LoopInbox::wake);
     }
 
+    /// Returns the position of the last publication that was posted.
+    pub(super) fn routed(&self) -> Option<Position> {
+        self.lock_route().last
+    }
+
     pub(super) fn route_gap(self: &Arc<Self>, last: Option<Position>) {
         let since = {
             let mut route = self.lock_route();
