@@ -153,12 +153,12 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "fanout.backlog",
         Count(64, 1 << 24),
         limits.loop_backlog,
-        "Publications that may wait for a loop; then its clients are told that they missed some"
+        "Publications, texts and notes of presence that may wait for a loop; then its clients are told that they missed some"
     ),
     key!(
         "fanout.backlog_bytes",
         Size(1 << 16, 1 << 36),
         limits.loop_backlog_bytes,
-        "Bytes of those publications"
+        "Bytes of those publications and texts"
     ),
 ];
