@@ -122,6 +122,12 @@ impl AccessControl {
         Err(error.for_client())
     }
 
+    /// True if tokens say who users are: then clients without one choose no names, which others would take for users.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        !self.policy().verifier.keys().is_empty()
+    }
+
     /// Describes who may do what, for the operator.
     #[must_use]
     pub fn description(&self) -> String {

@@ -52,7 +52,8 @@ impl Default for PortOptions {
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(75),
             stall_timeout: Duration::from_secs(30),
-            pipelined: 16,
+            // Each may hold an answer of a history, of a megabyte and more, until those before it are written.
+            pipelined: 4,
             has_open_metrics: false,
         }
     }

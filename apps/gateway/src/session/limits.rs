@@ -42,9 +42,10 @@ pub struct GatewayLimits {
     pub presence: usize,
     /// Maximum number of topics in one answer to `topics`.
     pub topics: usize,
-    /// Publications that may wait for one loop. A loop that is further behind tells its clients that they have missed some.
+    /// Publications, texts and notes of presence that may wait for one loop, and publications that may wait while a gap is
+    /// filled. A loop that is further behind tells its clients that they have missed some.
     pub loop_backlog: usize,
-    /// Bytes of those publications.
+    /// Bytes of those publications and texts.
     pub loop_backlog_bytes: usize,
     /// How long an engine may take; then the answer is `engine_unavailable`.
     pub engine_timeout: Duration,

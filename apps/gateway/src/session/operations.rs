@@ -159,6 +159,18 @@ impl GatewayCore {
         }
     }
 
+    /// Takes a publication, or a text for a user, from the rate of the requester's address.
+    pub(super) fn take_from_address(&self, requester: &Requester) -> Result<(), GatewayError> {
+        let is_admin = requester.identity.permissions.is_admin;
+        match limited_address(requester.peer).filter(|_| !is_admin) {
+            Some(address) if !self.may_publish_from(address) => Err(GatewayError::new(
+                ErrorCode::RateExceeded,
+                "the rate of publications of this address is exceeded",
+            )),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that a publication is permitted, and completes it.
     fn check_publication(
         &self,
@@ -180,14 +192,7 @@ impl GatewayCore {
                 format!("a publication has at most {limit} bytes; this one has {}", payload.len()),
             ));
         }
-        if let (false, Some(address)) = (permissions.is_admin, limited_address(requester.peer))
-            && !self.may_publish_from(address)
-        {
-            return Err(GatewayError::new(
-                ErrorCode::RateExceeded,
-                "the rate of publications of this address is exceeded",
-            ));
-        }
+        self.take_from_address(requester)?;
         let from: Option<Arc<str>> = requester.user().cloned();
         let time = u64::try_from(unix_time().as_millis()).unwrap_or(u64::MAX);
         Ok(NewPublication { topic, payload, from, time })

@@ -25,15 +25,19 @@ impl TopicFilter {
     /// # Errors
     /// The text is no filter, or exceeds a limit.
     pub fn parse(text: &str, limits: &TopicLimits) -> Result<Self, InvalidTopic> {
-        let mut has_wildcards = false;
+        let (mut wildcards, mut has_rest) = (0, false);
         check_segments(text, limits, |segment, is_last| {
-            has_wildcards |= segment == ANY_SEGMENT || segment == ANY_REST;
+            wildcards += usize::from(segment == ANY_SEGMENT);
+            has_rest |= segment == ANY_REST;
             match segment == ANY_REST && !is_last {
                 true => Err(InvalidTopic::RestNotLast),
                 false => Ok(()),
             }
         })?;
-        Ok(Self { text: text.into(), has_wildcards })
+        match wildcards > limits.max_wildcards {
+            true => Err(InvalidTopic::TooManyWildcards { limit: limits.max_wildcards }),
+            false => Ok(Self { text: text.into(), has_wildcards: has_rest || wildcards > 0 }),
+        }
     }
 
     /// Returns the filter that matches every topic.
@@ -160,6 +164,16 @@ mod tests {
         {
             assert!(!filter(narrow).covers(&filter(wide)), "{narrow} {wide}");
         }
+    }
+
+    #[test]
+    fn r04_the_wildcards_of_a_filter_are_limited() {
+        let limits = TopicLimits { max_wildcards: 2, ..TopicLimits::default() };
+        for accepted in ["*.a.*", "*.*.>", "a.b.c"] {
+            assert_eq!(TopicFilter::parse(accepted, &limits).unwrap().as_str(), accepted);
+        }
+        let refused = Err(InvalidTopic::TooManyWildcards { limit: 2 });
+        assert_eq!(TopicFilter::parse("*.a.*.*.b", &limits), refused);
     }
 
     #[test]

@@ -38,6 +38,12 @@ pub enum InvalidTopic {
         /// The limit.
         limit: usize,
     },
+    /// More segments `*` than the limit.
+    #[error("a filter has at most {limit} segments that are *")]
+    TooManyWildcards {
+        /// The limit.
+        limit: usize,
+    },
     /// More segments than the limit.
     #[error("a topic has at most {limit} segments")]
     TooManySegments {
@@ -120,7 +126,7 @@ mod tests {
 
     #[test]
     fn g02_a_topic_is_segments_with_dots_between_them() {
-        let limits = TopicLimits { max_bytes: 20, max_segments: 3 };
+        let limits = TopicLimits { max_bytes: 20, max_segments: 3, ..TopicLimits::default() };
         for text in ["news", "news.de", "a.b.c", "chat.room-7", "größe.π", "a*.>b"] {
             assert_eq!(Topic::parse(text, &limits).unwrap().as_str(), text);
         }

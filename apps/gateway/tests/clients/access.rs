@@ -205,3 +205,21 @@ fn g03_the_rate_of_a_client_and_the_number_of_clients_are_limited() {
     assert_eq!((answer.status, answer.error().as_str()), (503, "too_many_clients"));
     bench.end();
 }
+
+#[test]
+fn g03_a_client_without_a_token_takes_no_name_where_tokens_say_who_users_are() {
+    let bench = Bench::with(|config| {
+        config.access = tokens::protected();
+        config.access.allow_anonymous = true;
+        config.access.anonymous_publish = Some(vec![String::from("a")]);
+    });
+    let mut stranger = bench.websocket();
+    let connect = json!({"connect": {"name": "ann"}});
+    assert_eq!(stranger.refused(connect.clone()), "not_permitted", "texts for ann are hers");
+    stranger.ask(json!({"publish": {"topic": "a", "data": 1}}));
+    let mut lines = bench.line_client();
+    assert!(lines.ask("USER ann").starts_with("ERR not_permitted names are those of users"));
+    let mut admin = WebSocketClient::connect(bench.http, "/ws", &bearer(ADMIN_KEY));
+    assert_eq!(admin.ask(connect)["user"], "ann", "an admin may");
+    bench.end();
+}

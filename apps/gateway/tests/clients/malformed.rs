@@ -118,6 +118,7 @@ fn g03_every_limit_is_answered_by_an_error_that_names_it() {
         config.limits.message_bytes = 1_000;
         config.limits.topic.max_bytes = 20;
         config.limits.topic.max_segments = 3;
+        config.limits.topic.max_wildcards = 1;
     });
     let mut client = bench.websocket();
     let ping = json!({"ping": {}});
@@ -130,7 +131,7 @@ fn g03_every_limit_is_answered_by_an_error_that_names_it() {
     let entry = json!({"topic": "a", "data": 1});
     let batch = json!({"publish": [entry, entry, entry, entry]});
     assert_eq!(client.refused(batch), "batch_too_large");
-    for topic in ["a.b.c.d", "aaaaaaaaaaaaaaaaaaaaa"] {
+    for topic in ["a.b.c.d", "aaaaaaaaaaaaaaaaaaaaa", "*.a.*"] {
         assert_eq!(client.refused(json!({"subscribe": {"topic": topic}})), "topic_too_long");
         assert_eq!(client.refused(json!({"history": {"topic": topic}})), "topic_too_long");
     }

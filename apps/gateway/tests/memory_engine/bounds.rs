@@ -9,7 +9,7 @@ use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::memory::MemoryEngine;
 use waterwheel_gateway::engine::position::Position;
 use waterwheel_gateway::engine::publication::{Publication, PublicationPayload};
-use waterwheel_gateway::engine::{Engine, EngineSink, PresentClient};
+use waterwheel_gateway::engine::{Engine, EngineSink, HistoryQuery, PresentClient};
 use waterwheel_gateway::topic::name::Topic;
 
 use crate::engine_suite::{
@@ -173,6 +173,30 @@ fn g02_a_history_keeps_no_read_buffer() {
     publication.payload = PublicationPayload::Bytes(buffer.slice(..10));
     wait(engine.publish(vec![publication])).unwrap().remove(0).unwrap();
     assert!(buffer.is_unique(), "the engine has a copy");
+}
+
+#[test]
+fn r04_a_long_history_is_read_in_steps_between_which_others_publish() {
+    let engine = MemoryEngine::new(HistoryLimits::default(), Arc::new(RecordingSink::default()));
+    // The oldest publications are in the topics that are read last.
+    for name in (0..40).rev() {
+        let batch = (0..250).map(|n| json(&format!("t{name:02}"), n)).collect();
+        wait(engine.publish(batch)).unwrap();
+    }
+    let query = HistoryQuery { filter: filter(">"), since: None, limit: 300 };
+    let mut reading = engine.history(query);
+    let mut steps = 0;
+    let page = loop {
+        steps += 1;
+        match poll_once(&mut reading) {
+            Poll::Ready(page) => break page.unwrap(),
+            Poll::Pending => publish(&engine, "t00", 0).unwrap(),
+        };
+    };
+    assert!((5..20).contains(&steps), "{steps} steps for 10,000 publications");
+    let sequences = page.publications.iter().map(|publication| publication.position.sequence);
+    assert!(sequences.eq(1..=300) && page.has_more);
+    assert_eq!(page.position.sequence, 10_000, "what came in meanwhile is for the next page");
 }
 
 #[test]

@@ -185,7 +185,27 @@ fn g03_the_publications_of_an_address_are_limited_over_all_of_its_clients() {
     let told: Vec<_> = clients.iter().flat_map(|client| client.told()).collect();
     assert!(told.iter().filter(|note| note.contains("published")).count() < told.len(), "{told:?}");
     assert!(told.iter().any(|note| note.ends_with("rate_exceeded")), "{told:?}");
+    for id in 10..15 {
+        let text = GatewayCommand::PushToUser { user: "nobody".into(), text: "hello".into() };
+        bench.execute(&clients[0], id, text);
+    }
+    assert!(clients[0].told().contains(&"14 rate_exceeded".into()), "texts for users count too");
     let other = bench.client_of("192.0.2.2").unwrap();
     bench.execute(&other, 9, publish("a"));
     assert!(other.told()[0].starts_with("9 published"));
+}
+
+#[test]
+fn r04_a_client_with_many_commands_lets_others_have_their_turn() {
+    let mut bench = Bench::start();
+    let (ann, bob) = (bench.client(), bench.client());
+    bench.engine.hold(true);
+    for id in 1..=200 {
+        bench.execute(&ann, id, publish("a"));
+    }
+    bench.execute(&bob, 1, publish("a"));
+    bench.engine.hold(false);
+    bench.event_loop.run();
+    assert_eq!(bob.told(), ["1 published at 65 for 0"], "after the first 64 of the other client");
+    assert!(ann.told().contains(&"200 published at 201 for 0".into()), "all are carried out");
 }

@@ -1,5 +1,11 @@
 //! The drain of the core: operations under way end, then all clients are closed.
 
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Barrier;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
 use waterwheel_gateway::session::command::GatewayCommand;
 
 use crate::support::{Bench, publish, subscribe};
@@ -47,4 +53,25 @@ fn g01_an_operation_whose_client_leaves_does_not_hold_up_the_drain() {
     client.leave(&mut bench);
     assert!(drained.get());
     assert_eq!(bench.engine.take_calls(), ["subscribe a", "unsubscribe a"]);
+}
+
+#[test]
+fn g01_a_client_that_comes_as_the_drain_begins_is_refused_or_closed() {
+    for _ in 0..500 {
+        let mut bench = Bench::start();
+        let (core, begin) = (bench.core.clone(), Barrier::new(2));
+        let opened = thread::scope(|scope| {
+            scope.spawn(|| {
+                begin.wait();
+                let drained = pin!(core.drain()).poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(drained, Poll::Ready(()), "no operation is under way");
+            });
+            begin.wait();
+            bench.named_client(None)
+        });
+        bench.event_loop.run();
+        if let Ok(client) = opened {
+            assert_eq!(client.told(), ["close closing"]);
+        }
+    }
 }

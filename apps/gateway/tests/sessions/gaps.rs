@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use waterwheel_gateway::session::limits::GatewayLimits;
 
-use crate::support::{Bench, TestClient, subscribe};
+use crate::support::{Bench, TestClient, subscribe, subscribe_with_presence};
 
 /// A gateway with a client that is subscribed to `a`, and has seen the publications 1 and 2.
 fn bench(change: impl FnOnce(&mut GatewayLimits)) -> (Bench, TestClient) {
@@ -135,4 +135,63 @@ fn g02_a_subscription_that_recovers_takes_what_comes_meanwhile_once_and_behind_t
     bench.publish("b", 1);
     bench.publish("a", 1);
     assert_eq!(client.told(), ["5", "6"]);
+}
+
+#[test]
+fn r04_the_bytes_that_wait_while_a_gap_is_filled_are_limited_and_the_loss_is_told() {
+    let (mut bench, client) = bench(|limits| limits.loop_backlog_bytes = 1_000);
+    bench.engine.hold(true);
+    bench.engine.tell_gap(Some(2));
+    bench.publish_large("a", 5, 300);
+    bench.engine.fail(1);
+    bench.engine.hold(false);
+    bench.event_loop.run();
+    assert_eq!(client.told(), ["missed 0 after 2", "3", "4", "5", "missed 0 after 5"]);
+    bench.publish_large("a", 1, 300);
+    assert_eq!(client.told(), ["8"], "there is room again");
+}
+
+#[test]
+fn r04_what_a_recovering_subscription_keeps_is_limited_in_bytes_and_the_loss_is_told() {
+    let mut bench = Bench::with(|limits| limits.recovered_bytes = 1_000);
+    let client = bench.client();
+    bench.engine.hold(true);
+    bench.execute(&client, 1, subscribe("a", Some(0)));
+    bench.publish_large("a", 5, 300);
+    bench.engine.forget_before(6);
+    assert_eq!(bench.engine.held(), 3, "the subscription keeps the last three");
+    bench.engine.hold(false);
+    bench.event_loop.run();
+    assert_eq!(client.told(), ["1 subscribed at 5 with 0 gap"], "the history has none of them");
+}
+
+#[test]
+fn r04_texts_and_notes_of_presence_that_wait_for_a_loop_are_limited_and_the_loss_is_told() {
+    let (mut bench, client) = bench(|limits| limits.loop_backlog = 3);
+    bench.execute(&client, 1, subscribe_with_presence("b"));
+    client.told();
+    for number in 0..1_000 {
+        bench.engine.tell_presence("b", &format!("c{number}"), true); // The loop does not run.
+    }
+    bench.event_loop.run();
+    let told = client.told();
+    assert_eq!(told, ["c0 b joins", "c1 b joins", "c2 b joins", "missed 0 after 2"]);
+}
+
+#[test]
+fn r04_a_subscription_does_not_make_the_loop_dispatch_all_that_waits_in_one_turn() {
+    let mut bench = Bench::start();
+    let clients: Vec<_> = (0..64).map(|_| bench.client()).collect();
+    clients.iter().for_each(|client| _ = bench.subscribe(client, "a"));
+    let late = bench.client();
+    for _ in 0..200 {
+        bench.engine.add("a", false); // The loop does not run.
+    }
+    bench.event_loop.on_loop(|_| late.session().execute(Some(1), Ok(subscribe("b", None))));
+    let first = clients[0].told().len();
+    assert!((1..100).contains(&first), "{first} of 200 publications for 64 clients in one turn");
+    assert!(late.told().is_empty(), "the answer comes after what came before");
+    bench.event_loop.run();
+    assert_eq!(late.told(), ["1 subscribed at 200 with 0"]);
+    assert_eq!(first + clients[0].told().len(), 200);
 }

@@ -5,4 +5,5 @@ mod draining;
 mod gaps;
 mod interests;
 mod lines;
+mod races;
 mod support;

@@ -54,7 +54,7 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "clients.publish_rate",
         Count(1, 1_000_000),
         limits.publish_rate.per_second,
-        "Publications of a connection per second"
+        "Publications of a connection per second; admins have no limit, and on an open gateway all are"
     ),
     key!(
         "clients.publish_burst",
@@ -66,7 +66,7 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "clients.address_publish_rate",
         Count(1, 1_000_000),
         limits.publish_rate_per_address.per_second,
-        "Publications of an address per second; loopback has no limit"
+        "Publications of an address per second; loopback and admins have no limit"
     ),
     key!(
         "clients.address_publish_burst",
@@ -113,6 +113,12 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "Most segments of a topic or filter"
     ),
     key!(
+        "topics.max_wildcards",
+        Count(0, 256),
+        topics.max_wildcards,
+        "Most segments * of a filter; each multiplies the work"
+    ),
+    key!(
         "history.publications",
         Count(0, 1_000_000),
         history.topic_publications,
@@ -147,12 +153,12 @@ pub(super) static KEYS: &[ConfigKey] = &[
         "fanout.backlog",
         Count(64, 1 << 24),
         limits.loop_backlog,
-        "Publications that may wait for a loop; then its clients are told that they missed some"
+        "Messages that may wait for a loop; then its clients are told that they missed some"
     ),
     key!(
         "fanout.backlog_bytes",
         Size(1 << 16, 1 << 36),
         limits.loop_backlog_bytes,
-        "Bytes of those publications"
+        "Bytes of those messages"
     ),
 ];

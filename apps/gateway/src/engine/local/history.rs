@@ -25,6 +25,9 @@ const EXPIRED_PER_CALL: usize = 256;
 /// Topics that one step of reading with wildcards looks at: some 20 µs.
 const TOPICS_PER_STEP: usize = 256;
 
+/// Publications after which a step ends, once its topic is read: some 20 µs.
+const PUBLICATIONS_PER_STEP: usize = 1_024;
+
 /// The place of a record.
 type RecordIndex = u32;
 
@@ -58,6 +61,8 @@ pub(in crate::engine) struct HistoryRead {
     /// The publications so far: one more than the limit, if there are as many.
     pub(in crate::engine) found: Vec<Arc<Publication>>,
     since: u64,
+    /// Publications after this one are beyond the limit, or came in after the question.
+    until: u64,
     is_gap_of_interest: bool,
     limit: usize,
     next_topic: Option<Topic>,
@@ -171,6 +176,7 @@ impl MemoryHistory {
                 .is_some_and(|since| known.is_none() || since.sequence < self.lost_through),
             found: Vec::new(),
             since: known.map_or(0, |since| since.sequence),
+            until: self.last.sequence,
             is_gap_of_interest: query.since.is_some(),
             limit: query.limit,
             next_topic: None,
@@ -187,7 +193,7 @@ impl MemoryHistory {
         let cutoff = self.cutoff(now);
         if !filter.has_wildcards() {
             match self.by_topic.get(filter.as_str()) {
-                Some(&index) => self.read_topic(index, read, cutoff),
+                Some(&index) => _ = self.read_topic(index, read, cutoff),
                 None => read.note_missing(self.forgotten_through > read.since),
             }
             return true;
@@ -200,9 +206,13 @@ impl MemoryHistory {
         };
         let in_order = self.by_name.range::<str, _>((begin, Bound::Unbounded));
         let mut in_range = in_order.take_while(|(topic, _)| topic.as_str().starts_with(prefix));
+        let mut found = 0;
         for (topic, &index) in in_range.by_ref().take(TOPICS_PER_STEP) {
             if filter.matches(topic) {
-                self.read_topic(index, read, cutoff);
+                found += self.read_topic(index, read, cutoff);
+            }
+            if found >= PUBLICATIONS_PER_STEP {
+                break;
             }
         }
         read.next_topic = in_range.next().map(|(topic, _)| topic.clone());
@@ -222,13 +232,17 @@ impl MemoryHistory {
         (self.by_topic.len(), self.held, self.bytes)
     }
 
-    fn read_topic(&self, index: RecordIndex, read: &mut HistoryRead, cutoff: Nanos) {
-        let Some(record) = self.record(index) else { return };
-        let range = (read.since, read.through.sequence);
+    /// Reads a topic. Returns the number of publications that were found.
+    fn read_topic(&self, index: RecordIndex, read: &mut HistoryRead, cutoff: Nanos) -> usize {
+        let Some(record) = self.record(index) else { return 0 };
+        let before = read.found.len();
+        let range = (read.since, read.until);
         let (publications, is_missing) = record.read(range, cutoff, read.limit.saturating_add(1));
         read.found.extend(publications.cloned());
+        let found = read.found.len() - before;
         read.note_missing(is_missing);
         read.keep_oldest();
+        found
     }
 
     fn record_for(&mut self, topic: &Topic) -> RecordIndex {
@@ -303,12 +317,13 @@ impl HistoryRead {
         self.has_gap |= is_missing && self.is_gap_of_interest;
     }
 
-    /// Drops what is certainly beyond the limit, now and then.
+    /// Drops what is certainly beyond the limit, now and then, and reads no more of it in other topics.
     fn keep_oldest(&mut self) {
         let wanted = self.limit.saturating_add(1);
-        if self.found.len() > wanted.saturating_mul(4) {
+        if self.found.len() > wanted.saturating_mul(2) {
             self.found.sort_unstable_by_key(|publication| publication.position.sequence);
             self.found.truncate(wanted);
+            self.until = self.found.last().map_or(self.until, |last| last.position.sequence);
         }
     }
 }

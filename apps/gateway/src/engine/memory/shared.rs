@@ -8,6 +8,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::thread;
 
+use waterwheel::channel::yield_now;
 use waterwheel::executor::{Clock, Nanos};
 
 use super::NAME;
@@ -105,25 +106,31 @@ impl MemoryShared {
         }
     }
 
-    /// Answers a question to the history, in steps between which other threads may publish.
-    pub(super) fn read_history(&self, query: &HistoryQuery) -> Result<HistoryPage, EngineError> {
+    /// Answers a question to the history, in steps between which other threads may publish, and the calling loop does its
+    /// other work: whoever asks for all topics again and again holds nobody up.
+    pub(super) async fn read_history(
+        self: Arc<Self>,
+        query: HistoryQuery,
+    ) -> Result<HistoryPage, EngineError> {
         let now = self.clock.now();
-        let mut state = self.lock();
-        state.check_open()?;
-        state.history.expire(now);
-        let mut read = state.history.begin_read(query);
-        while !state.history.read_on(&query.filter, &mut read, now) {
-            drop(state);
-            state = self.lock();
+        let mut read = {
+            let mut state = self.lock();
+            state.check_open()?;
+            state.history.expire(now);
+            state.history.begin_read(&query)
+        };
+        while !self.lock().history.read_on(&query.filter, &mut read, now) {
+            yield_now().await;
         }
-        drop(state);
         let has_more = read.cut_to_limit();
-        Ok(HistoryPage {
+        let page = HistoryPage {
             publications: read.found,
             position: read.through,
             has_gap: read.has_gap,
             has_more,
-        })
+        };
+        // Everything in the page has a ticket by now.
+        self.after_all(Ok(page)).await
     }
 
     /// Returns a future that is ready when everything up to now was handed on.

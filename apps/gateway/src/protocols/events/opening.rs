@@ -38,6 +38,8 @@ pub(super) struct EventsOpening {
     positions: Option<(Position, Position)>,
     has_gap: bool,
     publications: Vec<Arc<Delivery>>,
+    /// The bytes of their payloads.
+    bytes: usize,
 }
 
 impl EventsOpening {
@@ -48,6 +50,7 @@ impl EventsOpening {
             positions: None,
             has_gap: false,
             publications: Vec::new(),
+            bytes: 0,
         }
     }
 
@@ -66,7 +69,11 @@ impl EventsOpening {
     /// Notes a publication: recovered, or new for a subscription that has been made.
     pub(super) fn on_publication(&mut self, delivery: &Arc<Delivery>) {
         self.publications.push(delivery.clone());
-        if self.publications.len() > 2 * self.limits.recovered {
+        self.bytes += payload_bytes(delivery);
+        // Twice the limits: so it is seldom, and each is sorted a few times.
+        if self.publications.len() > self.limits.recovered.saturating_mul(2)
+            || self.bytes > self.limits.recovered_bytes.saturating_mul(2)
+        {
             self.settle();
         }
     }
@@ -98,11 +105,12 @@ impl EventsOpening {
         let (mut count, mut bytes) = (0, 0_usize);
         let kept = self.publications.iter().rev().take_while(|delivery| {
             count += 1;
-            bytes = bytes.saturating_add(delivery.publication().payload.len());
+            bytes = bytes.saturating_add(payload_bytes(delivery));
             count <= self.limits.recovered && bytes <= self.limits.recovered_bytes
         });
         let excess = self.publications.len() - kept.count();
         self.publications.drain(..excess);
+        self.bytes = self.publications.iter().map(payload_bytes).sum();
         self.has_gap |= excess > 0;
     }
 
@@ -125,6 +133,10 @@ impl EventsOpening {
         let event = event.unwrap_or_else(|_| unreachable!("neither has a line end")).encode();
         Some((event, last, self.publications))
     }
+}
+
+fn payload_bytes(delivery: &Arc<Delivery>) -> usize {
+    delivery.publication().payload.len()
 }
 
 /// Opens the session of a stream, and makes its subscriptions.
@@ -152,4 +164,33 @@ pub(super) async fn open_events(
     }
     connection.begin(session.client_id(), since);
     Ok(ClientEvents::new(connection, session))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::publication::{Publication, PublicationPayload};
+    use crate::topic::limits::TopicLimits;
+    use crate::topic::name::Topic;
+
+    #[test]
+    fn r04_what_comes_while_a_stream_is_opened_is_limited_in_bytes_and_the_loss_is_told() {
+        let limits = GatewayLimits { recovered_bytes: 1_000, ..GatewayLimits::default() };
+        let mut opening = EventsOpening::new(&limits);
+        for sequence in 1..=100 {
+            let publication = Publication {
+                topic: Topic::parse("a", &TopicLimits::default()).unwrap(),
+                position: Position { epoch: 1, sequence },
+                payload: PublicationPayload::Text("x".repeat(300).into()),
+                from: None,
+                time: 0,
+            };
+            opening.on_publication(&Arc::new(Delivery::new(Arc::new(publication))));
+            assert!(opening.bytes <= 2_000, "{} bytes", opening.bytes);
+        }
+        opening.settle();
+        let kept = opening.publications.iter();
+        let kept = kept.map(|delivery| delivery.publication().position.sequence);
+        assert!(kept.eq(98..=100) && opening.has_gap);
+    }
 }

@@ -96,9 +96,9 @@ fn is_too_deep(json: &str) -> bool {
 
 fn invalid_topic(error: &InvalidTopic) -> GatewayError {
     let code = match error {
-        InvalidTopic::TooLong { .. } | InvalidTopic::TooManySegments { .. } => {
-            ErrorCode::TopicTooLong
-        }
+        InvalidTopic::TooLong { .. }
+        | InvalidTopic::TooManySegments { .. }
+        | InvalidTopic::TooManyWildcards { .. } => ErrorCode::TopicTooLong,
         _ => ErrorCode::InvalidTopic,
     };
     GatewayError::new(code, error.to_string())

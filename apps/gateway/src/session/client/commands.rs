@@ -178,6 +178,7 @@ impl SessionState {
             return Err(GatewayError::new(ErrorCode::NotPermitted, message));
         }
         self.take_publication(requester)?;
+        self.core.take_from_address(requester)?;
         let from = requester.user().unwrap_or(&self.place.id);
         match self.core.hub().names().send(user, from, &text.into()) {
             0 => Err(GatewayError::new(ErrorCode::NoSuchUser, "no client has this name")),

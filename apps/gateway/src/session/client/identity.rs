@@ -107,9 +107,14 @@ impl SessionState {
             return Ok(None);
         }
         let Some(name) = name else { return Ok(registered) };
+        let is_stranger =
+            self.core.access().has_users() && !requester.identity.permissions.is_admin;
         match registered {
             Some(registered) if *registered == *name => Ok(Some(registered)),
             Some(_) => refuse(ErrorCode::WrongOrder, "this client has a name"),
+            None if is_stranger => {
+                refuse(ErrorCode::NotPermitted, "names are those of users, which tokens say")
+            }
             None => {
                 let is_usable = !name.is_empty()
                     && name.len() <= self.core.limits().name_bytes

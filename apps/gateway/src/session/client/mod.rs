@@ -11,12 +11,12 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use waterwheel::channel::{LocalJoin, LocalLoop};
+use waterwheel::channel::{LocalJoin, LocalLoop, yield_now};
 
 use self::subscriptions::ClientSubscription;
 use super::command::GatewayCommand;
 use super::connection::{ClientConnection, CommandId};
-use super::core::{ClientPlace, GatewayCore};
+use super::core::{ClientPlace, GatewayCore, closing};
 use super::hub::loop_table::LoopTable;
 use super::hub::subscriber::Subscriber;
 use super::requester::Requester;
@@ -27,6 +27,9 @@ use crate::metrics::counters::ClientCounters;
 
 /// Commands for which an empty queue keeps room.
 const KEPT_COMMANDS: usize = 4;
+
+/// Commands after which the loop turns to its other work: 64 reads of the history take some milliseconds.
+const COMMANDS_PER_TURN: usize = 64;
 
 /// The facts that are known of a client when its session is opened.
 #[derive(Clone, Debug)]
@@ -148,7 +151,12 @@ impl Session {
             Some(requester) => session.0.introduce(requester, name)?,
             None => session.0.await_token(),
         }
-        Ok(session)
+        // Whoever drains sets the flag, then closes the clients of the tables that there are: this may be the first one of its
+        // loop, and none of them.
+        match core.is_draining() {
+            false => Ok(session),
+            true => Err(closing()),
+        }
     }
 
     /// Carries out a command, or queues it behind those that wait; an error that the protocol found in it is answered in its
@@ -232,11 +240,16 @@ impl SessionState {
     }
 
     async fn run(self: Rc<Self>) {
+        let mut carried_out = 0;
         while self.connection.is_ready()
             && let Some(WaitingCommand { id, command }) = self.next_command()
         {
             let outcome = self.carry_out(command).await;
             self.answer(id, outcome);
+            carried_out += 1;
+            if carried_out % COMMANDS_PER_TURN == 0 {
+                yield_now().await;
+            }
         }
         self.is_running.set(false);
         self.runner.take();

@@ -13,6 +13,7 @@ use super::loop_inbox::{InboxItem, LoopInbox};
 use crate::engine::HistoryQuery;
 use crate::engine::position::Position;
 use crate::engine::publication::Publication;
+use crate::session::limits::GatewayLimits;
 use crate::topic::filter::TopicFilter;
 
 /// Publications that are read at once.
@@ -31,8 +32,32 @@ pub(super) struct PublicationRoute {
 #[derive(Debug, Default)]
 struct HeldCalls {
     calls: VecDeque<HeldCall>,
+    /// The bytes of the publications.
+    bytes: usize,
     /// True if there were more than the limit, and publications were dropped.
     has_lost: bool,
+}
+
+impl HeldCalls {
+    /// Adds a call, unless as many wait as for a loop.
+    fn add(&mut self, call: HeldCall, limits: &GatewayLimits) {
+        let bytes = call.bytes();
+        if self.calls.len() >= limits.loop_backlog
+            || self.bytes.saturating_add(bytes) > limits.loop_backlog_bytes
+        {
+            self.has_lost = true;
+            return;
+        }
+        self.bytes += bytes;
+        self.calls.push_back(call);
+    }
+
+    /// Takes the first call.
+    fn take(&mut self) -> Option<HeldCall> {
+        let call = self.calls.pop_front()?;
+        self.bytes -= call.bytes();
+        Some(call)
+    }
 }
 
 #[derive(Debug)]
@@ -41,16 +66,22 @@ enum HeldCall {
     Gap(Option<Position>),
 }
 
+impl HeldCall {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Publication(publication) => publication.payload.len(),
+            Self::Gap(_) => 0,
+        }
+    }
+}
+
 impl Hub {
     pub(super) fn route_publication(&self, publication: Arc<Publication>) {
         let mut to_wake = Vec::new();
         {
             let mut route = self.lock_route();
             if let Some(held) = &mut route.held {
-                match held.calls.len() < self.limits.loop_backlog {
-                    true => held.calls.push_back(HeldCall::Publication(publication)),
-                    false => held.has_lost = true,
-                }
+                held.add(HeldCall::Publication(publication), &self.limits);
                 return;
             }
             route.last = Some(publication.position);
@@ -59,14 +90,16 @@ impl Hub {
         to_wake.iter().for_each(LoopInbox::wake);
     }
 
+    /// Returns the position of the last publication that was posted.
+    pub(super) fn routed(&self) -> Option<Position> {
+        self.lock_route().last
+    }
+
     pub(super) fn route_gap(self: &Arc<Self>, last: Option<Position>) {
         let since = {
             let mut route = self.lock_route();
             if let Some(held) = &mut route.held {
-                match held.calls.len() < self.limits.loop_backlog {
-                    true => held.calls.push_back(HeldCall::Gap(last)),
-                    false => held.has_lost = true,
-                }
+                held.add(HeldCall::Gap(last), &self.limits);
                 return;
             }
             route.held = Some(HeldCalls::default());
@@ -155,7 +188,7 @@ impl GapFill {
             let mut route = self.hub.lock_route();
             loop {
                 let Some(held) = &mut route.held else { break true };
-                match held.calls.pop_front() {
+                match held.take() {
                     Some(HeldCall::Publication(publication)) => {
                         let is_posted = |to: Position| {
                             publication.position.epoch == to.epoch

@@ -47,9 +47,31 @@ enum EngineInterest {
     #[default]
     Idle,
     Starting,
-    /// The engine hands on everything after the position.
-    Active(Position),
+    Active(ActiveFilter),
     Stopping,
+}
+
+/// A filter that the engine has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ActiveFilter {
+    /// The engine hands on everything after this position.
+    start: Position,
+    /// The last publication of any filter that the hub had posted by then.
+    routed: Option<Position>,
+}
+
+impl ActiveFilter {
+    /// Returns the position after which everything reaches a subscription that exists now. `routed` is the last publication
+    /// that the hub has posted: those before it may have passed a loop by that had no subscription then.
+    fn position(self, routed: Option<Position>) -> Position {
+        let Self { start, routed: before } = self;
+        match routed {
+            // An engine that has come back with another epoch has handed something on since.
+            Some(now) if now.epoch != start.epoch && routed != before => now,
+            Some(now) if now.is_after(start) => now,
+            _ => start,
+        }
+    }
 }
 
 impl FilterInterest {
@@ -96,34 +118,39 @@ impl HubInterest {
         Self { hub: hub.clone(), filter: filter.clone(), inbox: inbox.clone(), is_watching }
     }
 
-    /// Waits until the engine has the filter. Returns the position after which everything reaches the loop.
+    /// Waits until the engine has the filter. Returns a position after which everything reaches the loop; everything up to it
+    /// that the loop gets at all is in its inbox.
     pub(in crate::session) async fn activate(&self) -> Result<Position, EngineError> {
         loop {
-            let is_leader = {
+            let found = {
                 let mut interests = self.hub.write_interests();
                 let Some(interest) = interests.get_mut(&self.filter) else {
                     unreachable!("this interest keeps the filter in the table")
                 };
-                match interest.engine {
-                    EngineInterest::Active(position) => return Ok(position),
-                    EngineInterest::Idle => {
-                        interest.engine = EngineInterest::Starting;
-                        true
-                    }
-                    EngineInterest::Starting | EngineInterest::Stopping => false,
+                let found = interest.engine;
+                if found == EngineInterest::Idle {
+                    interest.engine = EngineInterest::Starting;
                 }
+                found
             };
-            if !is_leader {
-                self.wait_for_other().await;
-                continue;
+            match found {
+                // Asked without the lock of the filters: the hub takes that under the lock of the route.
+                EngineInterest::Active(active) => return Ok(active.position(self.hub.routed())),
+                EngineInterest::Idle => return self.start().await,
+                EngineInterest::Starting | EngineInterest::Stopping => self.wait_for_other().await,
             }
-            let mut start = EngineStart { interest: self, is_done: false };
-            let subscribed = self.hub.engine()?.subscribe(&self.filter);
-            let position = subscribed.await?;
-            start.is_done = true;
-            self.hub.set_engine_interest(&self.filter, EngineInterest::Active(position));
-            return Ok(position);
         }
+    }
+
+    /// Gives the engine the filter, in the state `Starting`.
+    async fn start(&self) -> Result<Position, EngineError> {
+        let mut call = EngineStart { interest: self, is_done: false };
+        let subscribed = self.hub.engine()?.subscribe(&self.filter);
+        let start = subscribed.await?;
+        call.is_done = true;
+        let active = ActiveFilter { start, routed: self.hub.routed() };
+        self.hub.set_engine_interest(&self.filter, EngineInterest::Active(active));
+        Ok(start)
     }
 
     /// Waits until the call of another has returned.
@@ -222,5 +249,29 @@ impl Hub {
         };
         // Wakers may be anybody's code.
         waiting.into_iter().for_each(Waker::wake);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn g02_a_subscription_to_a_filter_that_others_have_begins_after_what_passed_its_loop_by() {
+        let at = |epoch, sequence| Position { epoch, sequence };
+        let active = |routed| ActiveFilter { start: at(2, 5), routed };
+        let table = [
+            // before, now, expected
+            (None, None, at(2, 5)),
+            (None, Some(at(2, 9)), at(2, 9)),
+            (Some(at(2, 3)), Some(at(2, 3)), at(2, 5)),
+            (Some(at(2, 7)), Some(at(2, 7)), at(2, 7)),
+            // The engine was another one before the filter, or is another one since.
+            (Some(at(1, 8)), Some(at(1, 8)), at(2, 5)),
+            (Some(at(2, 4)), Some(at(3, 1)), at(3, 1)),
+        ];
+        for (before, now, expected) in table {
+            assert_eq!(active(before).position(now), expected, "{before:?} {now:?}");
+        }
     }
 }

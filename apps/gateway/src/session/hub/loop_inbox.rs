@@ -19,7 +19,7 @@ use crate::topic::name::Topic;
 #[derive(Debug)]
 pub(in crate::session) struct LoopInbox {
     event_loop: EventLoop,
-    max_publications: usize,
+    max_items: usize,
     max_bytes: usize,
     state: Mutex<InboxState>,
 }
@@ -27,11 +27,14 @@ pub(in crate::session) struct LoopInbox {
 #[derive(Debug, Default)]
 struct InboxState {
     items: VecDeque<InboxItem>,
-    publications: usize,
+    /// The number of items that came so far.
+    pushed: u64,
+    /// The number of items that are limited, and their bytes.
+    limited: usize,
     bytes: usize,
     /// True while a command to the loop has not found the queue empty.
     has_command: bool,
-    /// True if publications were dropped since the loop was last told.
+    /// True if items were dropped since the loop was last told.
     has_dropped: bool,
 }
 
@@ -60,7 +63,7 @@ impl LoopInbox {
     pub(super) fn new(event_loop: EventLoop, limits: &GatewayLimits) -> Self {
         Self {
             event_loop,
-            max_publications: limits.loop_backlog,
+            max_items: limits.loop_backlog,
             max_bytes: limits.loop_backlog_bytes,
             state: Mutex::default(),
         }
@@ -72,25 +75,28 @@ impl LoopInbox {
 
     /// Adds an item. Returns true if [`wake`](Self::wake) must be called, without locks.
     ///
-    /// A publication beyond the limits is dropped; the first of them leaves a note in its place.
+    /// Publications, texts and notes of presence beyond the limits are dropped; the first of them leaves a note in its place.
     #[must_use]
     pub(super) fn push(&self, item: InboxItem) -> bool {
         let mut state = self.lock();
-        if let InboxItem::Publication(delivery) = &item {
-            let bytes = delivery.publication().payload.len();
-            if state.publications >= self.max_publications
-                || state.bytes.saturating_add(bytes) > self.max_bytes
+        if let Some(bytes) = item.limited_bytes() {
+            if state.limited >= self.max_items || state.bytes.saturating_add(bytes) > self.max_bytes
             {
                 if !std::mem::replace(&mut state.has_dropped, true) {
-                    state.items.push_back(InboxItem::Missed);
+                    state.append(InboxItem::Missed);
                 }
                 return !std::mem::replace(&mut state.has_command, true);
             }
-            state.publications += 1;
+            state.limited += 1;
             state.bytes += bytes;
         }
-        state.items.push_back(item);
+        state.append(item);
         !std::mem::replace(&mut state.has_command, true)
+    }
+
+    /// Returns the number of items that have come so far.
+    pub(super) fn pushed(&self) -> u64 {
+        self.lock().pushed
     }
 
     /// Sends the command that a push asked for.
@@ -114,7 +120,7 @@ impl LoopInbox {
         if state.items.is_empty() && ends_command {
             state.has_command = false;
         }
-        state.publications = 0;
+        state.limited = 0;
         state.bytes = 0;
         state.has_dropped = false;
         std::mem::take(&mut state.items)
@@ -122,16 +128,10 @@ impl LoopInbox {
 
     /// Puts back items that were taken, before what has come since. The caller wakes the loop.
     pub(super) fn put_back(&self, mut taken: VecDeque<InboxItem>) {
-        let publications = |items: &VecDeque<InboxItem>| {
-            let sizes = items.iter().filter_map(|item| match item {
-                InboxItem::Publication(delivery) => Some(delivery.publication().payload.len()),
-                _ => None,
-            });
-            sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size))
-        };
-        let (count, bytes) = publications(&taken);
+        let sizes = taken.iter().filter_map(InboxItem::limited_bytes);
+        let (count, bytes) = sizes.fold((0, 0), |(count, bytes), size| (count + 1, bytes + size));
         let mut state = self.lock();
-        state.publications += count;
+        state.limited += count;
         state.bytes += bytes;
         state.has_command = true;
         taken.append(&mut state.items);
@@ -140,5 +140,24 @@ impl LoopInbox {
 
     fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl InboxState {
+    fn append(&mut self, item: InboxItem) {
+        self.pushed += 1;
+        self.items.push_back(item);
+    }
+}
+
+impl InboxItem {
+    /// Returns the bytes of what clients can send as fast as they like; `None` for notes of the gateway itself.
+    fn limited_bytes(&self) -> Option<usize> {
+        match self {
+            Self::Publication(delivery) => Some(delivery.publication().payload.len()),
+            Self::Direct { text, .. } => Some(text.len()),
+            Self::Presence { .. } => Some(0),
+            Self::Missed | Self::Close(_) => None,
+        }
     }
 }

@@ -23,8 +23,8 @@ use crate::session::reply::Push;
 use crate::topic::filter::TopicFilter;
 use crate::topic::name::Topic;
 
-/// Pushes after which the loop turns to its other work, before it goes on with what waits.
-const PUSHES_PER_COMMAND: usize = 2_048;
+/// Subscriptions that are looked at before the loop turns to its other work, and then goes on with what waits.
+const VISITS_PER_COMMAND: usize = 2_048;
 
 /// The tables of a loop: one for each gateway that has clients there.
 static TABLES: LoopLocal<RefCell<Vec<Weak<LoopTable>>>> = LoopLocal::new(RefCell::default);
@@ -41,6 +41,8 @@ pub(in crate::session) struct LoopTable {
     /// The number of the last walk.
     walk: Cell<u64>,
     is_dispatching: Cell<bool>,
+    /// The number of items whose dispatch has begun.
+    dispatched: Cell<u64>,
     /// The position of the last publication that was dispatched.
     dispatched_to: Cell<Option<Position>>,
     /// The lists that match a publication; kept for the next one.
@@ -69,6 +71,7 @@ impl LoopTable {
             subscribers: RefCell::default(),
             walk: Cell::new(0),
             is_dispatching: Cell::new(false),
+            dispatched: Cell::new(0),
             dispatched_to: Cell::new(None),
             matches: RefCell::default(),
             counters: hub.counters().on_this_loop(),
@@ -89,7 +92,7 @@ impl LoopTable {
             tables.iter().filter_map(Weak::upgrade).find(|table| Arc::ptr_eq(&table.inbox, inbox))
         });
         if let Some(table) = found.flatten() {
-            table.dispatch(PUSHES_PER_COMMAND, true);
+            table.dispatch(VISITS_PER_COMMAND, true);
         }
     }
 
@@ -158,33 +161,41 @@ impl LoopTable {
         self.counters.count_ended_subscriptions(1);
     }
 
-    /// Dispatches everything that has reached this loop so far.
+    /// Dispatches everything that has reached this loop so far, in as many turns as that takes.
     pub(in crate::session) async fn catch_up(&self) {
+        let reached = self.inbox.pushed();
         // A dispatch that is under way may be what polls this future.
-        while !self.dispatch(usize::MAX, false) {
-            yield_now().await;
+        let is_behind = || self.is_dispatching.get() || self.dispatched.get() < reached;
+        while is_behind() {
+            self.dispatch(VISITS_PER_COMMAND, false);
+            if is_behind() {
+                yield_now().await;
+            }
         }
     }
 
-    /// Takes what waits, and hands it to its receivers. Returns false if that is being done already.
-    fn dispatch(&self, mut budget: usize, ends_command: bool) -> bool {
+    /// Takes what waits, and hands it to its receivers, unless that is being done already.
+    fn dispatch(&self, mut budget: usize, ends_command: bool) {
         if self.is_dispatching.replace(true) {
-            return false;
+            return;
         }
         let mut run = DispatchRun { table: self, items: VecDeque::new(), is_finished: false };
         while budget > 0 && !run.is_finished {
             match run.items.pop_front() {
-                Some(item) => budget = budget.saturating_sub(self.hand_on(item)),
+                Some(item) => {
+                    // Counted first: an item whose receiver panics does not come again.
+                    self.dispatched.set(self.dispatched.get() + 1);
+                    budget = budget.saturating_sub(self.hand_on(item));
+                }
                 None => {
                     run.items = self.inbox.take(ends_command);
                     run.is_finished = run.items.is_empty();
                 }
             }
         }
-        true
     }
 
-    /// Hands an item to its receivers, and returns their number, at least 1.
+    /// Hands an item to its receivers, and returns the number of subscriptions or clients that were looked at, at least 1.
     fn hand_on(&self, item: InboxItem) -> usize {
         match item {
             InboxItem::Publication(delivery) => self.deliver(delivery),
@@ -203,31 +214,35 @@ impl LoopTable {
         }
     }
 
-    /// Pushes a publication to its receivers.
+    /// Pushes a publication to its receivers. Returns the number of subscriptions that match it, at least 1.
     ///
     /// For each receiver the walk reads its subscription and compares two positions and a number: no lock, no look-up, no
     /// allocation, no count of references.
     fn deliver(&self, delivery: Arc<Delivery>) -> usize {
         let position = delivery.publication().position;
-        let limit = self.hub.limits().recovered;
+        let limits = self.hub.limits();
         let matches = self.matches_of(&delivery.publication().topic);
         let walk = self.next_walk();
         let push = Push::Publication(delivery.clone());
         let mut delivered = [0_u64; ClientProtocol::ALL.len()];
+        let mut visited = 0;
         for list in &matches {
-            let is_empty = list.walk(|subscription| match subscription.phase.get() {
-                SubscriptionPhase::Live => {
-                    let known = subscription.known_to.get();
-                    let is_known =
-                        position.epoch == known.epoch && position.sequence <= known.sequence;
-                    let subscriber = &subscription.subscriber;
-                    if !is_known && subscriber.last_walk.replace(walk) != walk {
-                        delivered[subscriber.protocol as usize] += 1;
-                        subscriber.connection.push(&push);
+            let is_empty = list.walk(|subscription| {
+                visited += 1;
+                match subscription.phase.get() {
+                    SubscriptionPhase::Live => {
+                        let known = subscription.known_to.get();
+                        let is_known =
+                            position.epoch == known.epoch && position.sequence <= known.sequence;
+                        let subscriber = &subscription.subscriber;
+                        if !is_known && subscriber.last_walk.replace(walk) != walk {
+                            delivered[subscriber.protocol as usize] += 1;
+                            subscriber.connection.push(&push);
+                        }
                     }
+                    SubscriptionPhase::Recovering => subscription.keep(&delivery, limits),
+                    SubscriptionPhase::Starting | SubscriptionPhase::Ended => {}
                 }
-                SubscriptionPhase::Recovering => subscription.keep(&delivery, limit),
-                SubscriptionPhase::Starting | SubscriptionPhase::Ended => {}
             });
             if is_empty {
                 self.remove_list(list);
@@ -235,15 +250,13 @@ impl LoopTable {
         }
         self.keep_matches(matches);
         self.dispatched_to.set(Some(position));
-        let mut sum = 0;
         for protocol in ClientProtocol::ALL {
             let count = delivered[protocol as usize];
             if count > 0 {
                 self.counters.count_deliveries(protocol, count);
-                sum += count as usize;
             }
         }
-        sum.max(1)
+        visited.max(1)
     }
 
     /// Tells those who asked that a client has entered a topic or left it; not the client itself.
@@ -252,15 +265,15 @@ impl LoopTable {
         let walk = self.next_walk();
         let client = member.client.clone();
         let push = Push::Presence { topic, member, is_present };
-        let mut count = 1;
+        let mut visited = 0;
         for list in &matches {
             let is_empty = list.walk(|subscription| {
+                visited += 1;
                 let subscriber = &subscription.subscriber;
                 let is_asked = subscription.phase.get() == SubscriptionPhase::Live
                     && subscription.wants_presence
                     && subscriber.id != client;
                 if is_asked && subscriber.last_walk.replace(walk) != walk {
-                    count += 1;
                     subscriber.connection.push(&push);
                 }
             });
@@ -269,7 +282,7 @@ impl LoopTable {
             }
         }
         self.keep_matches(matches);
-        count
+        visited.max(1)
     }
 
     /// Tells all clients that they may have missed publications.

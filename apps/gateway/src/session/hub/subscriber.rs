@@ -9,6 +9,7 @@ use crate::client_protocol::ClientProtocol;
 use crate::engine::position::Position;
 use crate::session::connection::ClientConnection;
 use crate::session::delivery::Delivery;
+use crate::session::limits::GatewayLimits;
 use crate::topic::filter::TopicFilter;
 
 /// A client, as the hub sees it.
@@ -50,6 +51,8 @@ pub(super) enum SubscriptionPhase {
 #[derive(Default)]
 pub(in crate::session) struct RecoveryBuffer {
     pub(in crate::session) deliveries: VecDeque<Arc<Delivery>>,
+    /// The bytes of their payloads.
+    bytes: usize,
     /// True if there were more than the limit, and the oldest were dropped.
     pub(in crate::session) has_lost: bool,
 }
@@ -84,16 +87,21 @@ impl Subscription {
         self.buffer.take()
     }
 
-    /// Keeps a publication until the history is read.
-    pub(super) fn keep(&self, delivery: &Arc<Delivery>, limit: usize) {
+    /// Keeps a publication until the history is read: with those before it, no more than a subscription recovers.
+    pub(super) fn keep(&self, delivery: &Arc<Delivery>, limits: &GatewayLimits) {
         let mut buffer = self.buffer.borrow_mut();
-        let oldest = match buffer.deliveries.len() >= limit {
-            true => buffer.deliveries.pop_front(),
-            false => None,
-        };
-        buffer.has_lost |= oldest.is_some();
+        buffer.bytes += payload_bytes(delivery);
         buffer.deliveries.push_back(delivery.clone());
+        while buffer.deliveries.len() > limits.recovered || buffer.bytes > limits.recovered_bytes {
+            let Some(oldest) = buffer.deliveries.pop_front() else { break };
+            buffer.bytes -= payload_bytes(&oldest);
+            buffer.has_lost = true;
+        }
     }
+}
+
+fn payload_bytes(delivery: &Delivery) -> usize {
+    delivery.publication().payload.len()
 }
 
 /// The subscriptions of a loop to one filter.

@@ -118,6 +118,14 @@ impl Bench {
         self.event_loop.run();
     }
 
+    /// Adds publications of some bytes to a topic, and runs the loop.
+    pub(crate) fn publish_large(&mut self, topic: &str, count: usize, bytes: usize) {
+        for _ in 0..count {
+            self.engine.add_text(topic, "x".repeat(bytes), false);
+        }
+        self.event_loop.run();
+    }
+
     /// Begins the drain of the core on the loop. Returns whether it has ended.
     pub(crate) fn drain(&mut self) -> Rc<Cell<bool>> {
         let has_ended = Rc::new(Cell::new(false));
@@ -249,4 +257,8 @@ pub(crate) fn subscribe(topic: &str, since: Option<u64>) -> GatewayCommand {
 pub(crate) fn publish(topic: &str) -> GatewayCommand {
     let payload = PublicationPayload::Text("text".into());
     GatewayCommand::Publish(PublishItem { topic: topic_of(topic), payload })
+}
+
+pub(crate) fn subscribe_with_presence(topic: &str) -> GatewayCommand {
+    GatewayCommand::Subscribe { filter: filter_of(topic), since: None, presence: true }
 }

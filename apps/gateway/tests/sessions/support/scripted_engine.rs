@@ -1,7 +1,7 @@
 //! An engine that does what the test says.
 
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Poll, Waker};
 
 use waterwheel_gateway::engine::position::Position;
@@ -25,6 +25,7 @@ pub(crate) struct ScriptedEngine {
 #[derive(Debug, Default)]
 struct ScriptState {
     history: Vec<Arc<Publication>>,
+    published: Vec<Weak<Publication>>,
     /// The number of the last publication; the engine may have forgotten some.
     last: u64,
     /// The publications before this number have been forgotten.
@@ -69,17 +70,24 @@ impl ScriptedEngine {
 
     /// Adds a publication whose text is its number. If it is lost, the sink is not told.
     pub(crate) fn add(&self, topic: &str, is_lost: bool) {
+        let number = self.lock().last + 1;
+        self.add_text(topic, number.to_string(), is_lost);
+    }
+
+    /// Adds a publication.
+    pub(crate) fn add_text(&self, topic: &str, text: String, is_lost: bool) {
         let publication = {
             let mut state = self.lock();
             state.last += 1;
             let publication = Arc::new(Publication {
                 topic: topic_of(topic),
                 position: position(state.last),
-                payload: PublicationPayload::Text(state.last.to_string().into()),
+                payload: PublicationPayload::Text(text.into()),
                 from: None,
                 time: 0,
             });
             state.history.push(publication.clone());
+            state.published.push(Arc::downgrade(&publication));
             publication
         };
         if !is_lost {
@@ -92,6 +100,11 @@ impl ScriptedEngine {
         let mut state = self.lock();
         state.first_kept = number;
         state.history.retain(|each| each.position.sequence >= number);
+    }
+
+    /// Returns the number of publications that somebody holds.
+    pub(crate) fn held(&self) -> usize {
+        self.lock().published.iter().filter(|each| each.strong_count() > 0).count()
     }
 
     /// Tells the sink that publications may be missing.

@@ -57,8 +57,7 @@ impl PresenceNote {
 
     /// Reads the topic, the client, and whether it has left; `None` if the topic is none.
     pub(super) fn read(&self) -> Option<(Topic, PresentClient, bool)> {
-        const ANY: TopicLimits = TopicLimits { max_bytes: usize::MAX, max_segments: usize::MAX };
-        let topic = Topic::parse(&self.topic, &ANY).ok()?;
+        let topic = Topic::parse(&self.topic, &TopicLimits::UNLIMITED).ok()?;
         let user = self.user.as_deref().map(Into::into);
         let member = PresentClient { client: self.client.as_str().into(), user };
         Some((topic, member, self.has_left))

@@ -49,7 +49,6 @@ impl SubjectNames {
     /// Returns the topic of a subject; `None` if no gateway could have published to it.
     pub(in crate::engine::nats) fn topic_of(&self, subject: &[u8]) -> Option<Topic> {
         // Topics that were allowed when they were published may be longer than clients may name now.
-        const ANY: TopicLimits = TopicLimits { max_bytes: usize::MAX, max_segments: usize::MAX };
         let escaped = str::from_utf8(subject).ok()?.strip_prefix(&self.topics)?;
         let mut parts = escaped.split('%');
         let mut text = parts.next()?.to_owned();
@@ -62,7 +61,7 @@ impl SubjectNames {
             });
             text.push_str(&part[2..]);
         }
-        Topic::parse(&text, &ANY).ok()
+        Topic::parse(&text, &TopicLimits::UNLIMITED).ok()
     }
 
     /// Returns the subject on which gateways ask each other for their clients.

@@ -21,7 +21,8 @@ use crate::topic::limits::TopicLimits;
 use crate::topic::name::Topic;
 
 /// Longest topic that is accepted from other gateways, whose limits may be greater than ours.
-const TOPIC_LIMITS: TopicLimits = TopicLimits { max_bytes: 4096, max_segments: 256 };
+const TOPIC_LIMITS: TopicLimits =
+    TopicLimits { max_bytes: 4096, max_segments: 256, max_wildcards: 0 };
 
 /// A message that a script has published.
 #[derive(Debug, PartialEq)]
