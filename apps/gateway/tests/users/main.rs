@@ -3,4 +3,8 @@
 //! No test is skipped. A tool that is missing is a failure that names the command to install it.
 
 mod client_for_browsers;
+mod gateway;
+mod other_pages;
+mod page;
+mod shared_topics;
 mod tools;
