@@ -4,7 +4,11 @@
 
 mod client_for_browsers;
 mod gateway;
+mod metrics;
 mod other_pages;
 mod page;
+mod reconnect_storm;
 mod shared_topics;
+mod slow_readers;
+mod tokens;
 mod tools;

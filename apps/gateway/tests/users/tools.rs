@@ -4,7 +4,7 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
-use std::sync::mpsc::{self, Receiver};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
@@ -141,10 +141,13 @@ impl Player {
         self.stdin = None;
         let mut rest = Vec::new();
         // The channel ends with the output.
-        while let Ok(line) = self.lines.recv_timeout(LIMIT) {
-            rest.push(line);
+        loop {
+            match self.lines.recv_timeout(LIMIT) {
+                Ok(line) => rest.push(line),
+                Err(RecvTimeoutError::Disconnected) => break,
+                Err(RecvTimeoutError::Timeout) => panic!("the program does not end: {rest:?}"),
+            }
         }
-        wait_until("the program ends", || self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap();
         let complaints = self.complaints.take().unwrap().join().unwrap();
         assert!(status.success(), "{status}\n{}\n{complaints}", rest.join("\n"));

@@ -9,6 +9,7 @@ Standard output: `subscribed gap=…`, `message TEXT`, `published`, `left`, `los
 import json
 import sys
 import threading
+from contextlib import ExitStack
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -23,7 +24,8 @@ class Client:
 
     def enter(self):
         self.is_leaving = False
-        self.socket = connect(self.url, proxy=None)
+        self.opened = ExitStack()
+        self.socket = self.opened.enter_context(connect(self.url, proxy=None))
         subscribe = {"topic": self.topic}
         if self.position:
             subscribe["since"] = self.position
@@ -56,7 +58,7 @@ class Client:
 
     def leave(self):
         self.is_leaving = True
-        self.socket.close()
+        self.opened.close()
         self.reader.join()
         tell("left")
 
@@ -76,4 +78,4 @@ for line in sys.stdin:
     elif command == "return":
         client.enter()
 client.is_leaving = True
-client.socket.close()
+client.opened.close()
