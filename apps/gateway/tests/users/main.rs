@@ -4,6 +4,7 @@
 
 mod client_for_browsers;
 mod gateway;
+mod guide;
 mod metrics;
 mod other_pages;
 mod page;
