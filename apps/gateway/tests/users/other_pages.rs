@@ -27,6 +27,12 @@ fn g03_a_page_of_another_host_is_refused_by_every_way_unless_it_is_listed() {
     assert_eq!(attempt(&strict), refused);
     // The browser sends what needs no preflight, and hides the answer: the gateway must not carry it out.
     assert_eq!(published(&strict), Some(0));
+    // What operators see is refused too, although the browser would hide it. The refusal names the key to set.
+    for path in ["/api/history?topic=pages", "/api/topics", "/api/live", "/metrics"] {
+        let told = strict.curl(path, &["-H", "origin: http://elsewhere"]);
+        let told = told["error"]["message"].as_str().unwrap_or_default();
+        assert!(told.contains("origins.allowed"), "{path}: {told}");
+    }
     let listing = Gateway::start(&["--origins-allowed", &origin]);
     let permitted = json!({
         "get": "200", "simplePost": "200", "blindPost": "opaque", "preflightPost": "200",
