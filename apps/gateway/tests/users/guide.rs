@@ -91,3 +91,18 @@ fn g03_the_token_of_the_guide_permits_what_the_guide_says() {
     assert!(printed.contains("\"publications\":[{"), "{printed}");
     assert!(printed.contains("\"from\":\"ann\""), "{printed}");
 }
+
+#[test]
+fn g04_the_first_page_of_the_project_shows_the_page_of_the_gateway() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = fs::read_to_string(root.join("README.md")).unwrap();
+    let pictures: Vec<&str> =
+        readme.split('"').filter(|text| text.starts_with("docs/images/")).collect();
+    assert_eq!(pictures.len(), 2, "one for each theme: {pictures:?}");
+    for picture in pictures {
+        let file =
+            fs::read(root.join(picture)).unwrap_or_else(|error| panic!("{picture}: {error}"));
+        assert!(file.starts_with(b"\x89PNG"), "{picture}");
+        assert!((20_000..250_000).contains(&file.len()), "{picture}: {} bytes", file.len());
+    }
+}
