@@ -7,6 +7,9 @@ import { Waterwheel } from "/waterwheel.js";
 // A position that no run of an engine has: everything that the history has follows.
 const FROM_THE_START = "00000000-0";
 
+// Filters whose history is asked for from the start, where a gap is no news.
+const fromTheStart = new Set();
+
 let gateway = null;
 let getKey = () => null;
 
@@ -43,7 +46,7 @@ function connected() {
   gateway.on("state", tell);
   gateway.on("error", (error) => writeNote(error.message, "w"));
   gateway.on("missed", (count) => writeNote(`${count || "Some"} messages were dropped: this page was too slow`, "w"));
-  gateway.on("gap", ({ filter }) => writeNote(`${filter}: some older messages are no longer in the history`, "w"));
+  gateway.on("gap", ({ filter }) => fromTheStart.has(filter) || writeNote(`${filter}: some older messages are no longer in the history`, "w"));
   return gateway;
 }
 
@@ -53,6 +56,7 @@ async function onSubscribe(event) {
   const options = $("replay").checked ? { since: FROM_THE_START } : {};
   const known = [...$("subscriptions").children].some((item) => item.dataset.filter === filter);
   if (known) return writeNote(`There is a subscription to ${filter} already`, "w");
+  fromTheStart.add(filter);
   const subscription = connected().subscribe(filter, writeMessage, options);
   const item = make("li", filter);
   item.dataset.filter = filter;
@@ -64,6 +68,8 @@ async function onSubscribe(event) {
     writeNote(`Subscribed to ${filter}${recovered ? `; ${recovered} from the history` : ""}`);
   } catch {
     // Told by the event "error".
+  } finally {
+    fromTheStart.delete(filter);
   }
 }
 

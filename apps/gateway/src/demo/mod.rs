@@ -36,8 +36,8 @@ const SLOW_TASK_PERIOD: Duration = Duration::from_secs(20);
 /// A slow task holds its loop for at most this long; a watchdog with a longer limit sees none.
 const MAX_HOLD: Duration = Duration::from_secs(1);
 
-/// Starts the traffic on these loops. `slow_limit` is that of the watchdog: a slow task takes a little longer. Without a
-/// watchdog there is none.
+/// Starts the traffic on these loops. `slow_limit` is that of the watchdog: a slow task takes twice as long, so that a
+/// watchdog that is late itself on a busy machine reports it. Without a watchdog there is none.
 pub fn start(core: &Arc<GatewayCore>, loops: &EventLoopGroup, slow_limit: Option<Duration>) {
     for event_loop in loops.children() {
         let core = core.clone();
@@ -45,7 +45,7 @@ pub fn start(core: &Arc<GatewayCore>, loops: &EventLoopGroup, slow_limit: Option
         let _ = event_loop.spawn_with(move || readers::read(core));
     }
     let event_loop = loops.next();
-    let slow_task = slow_limit.map(|limit| limit + limit / 3).filter(|hold| *hold <= MAX_HOLD);
+    let slow_task = slow_limit.map(|limit| limit * 2).filter(|hold| *hold <= MAX_HOLD);
     let traffic = traffic(core.clone(), loops.without_lease(), slow_task);
     let _ = event_loop.spawn(traffic);
 }

@@ -40,7 +40,7 @@ pub(super) fn check_origin(
         Some(text) if is_listed(text) => Ok(AcceptedOrigin::Listed(text.to_owned())),
         _ => Err(GatewayError::new(
             ErrorCode::NotPermitted,
-            "pages of this origin may not use the gateway; the operator lists others in allowed_origins",
+            "pages of this origin may not use the gateway; the operator lists others in origins.allowed",
         )),
     }
 }
