@@ -2,7 +2,7 @@
 
 import { chooseTopic, prepareConsole } from "./console.js";
 import { $, make, setText } from "./dom.js";
-import { bytes, count, duration } from "./format.js";
+import { bytes, count, duration, micros } from "./format.js";
 import { follow } from "./live.js";
 import { drawLoops, showLoops } from "./loops.js";
 import { themeColors } from "./plots.js";
@@ -76,7 +76,7 @@ function showTiles({ gateway, engine, process, loops, topics }) {
     ["Subscriptions", count(gateway.subscriptions), `to ${count(Math.max(engine.topics, topics.length))} topics`],
     ["Missed", count(gateway.missed), `recovered ${count(gateway.recovered)}, gaps told ${count(gateway.gaps)}`],
     ["Refused", count(refusals), refused.slice(0, 2).map(([name, n]) => `${name.replaceAll("_", " ")} ${count(n)}`).join(", ") || "no command"],
-    ["Engine", engine.available ? engine.name : "away", engine.description || `${bytes(engine.bytes)} of history`],
+    ["Engine", engine.available ? engine.name : "away", engineDetail(engine)],
     ["Network", `${bytes(sum("bytesIn") + sum("bytesOut"))}/s`, `${bytes(sum("bytesIn"))} in, ${bytes(sum("bytesOut"))} out`],
     ["Memory", bytes(process.memory), "of this process"],
   ];
@@ -95,6 +95,15 @@ function showTiles({ gateway, engine, process, loops, topics }) {
     setText(number, figure);
     setText(small, detail);
   });
+}
+
+/** The lag and the reconnects of an engine that has a server, then the sentence about its state. */
+function engineDetail({ lag, reconnects, description, bytes: held }) {
+  return [
+    lag === null ? "" : `lag ${micros(lag)}`,
+    reconnects > 0 ? `reconnects ${count(reconnects)}` : "",
+    description || `${bytes(held)} of history`,
+  ].filter(Boolean).join(", ");
 }
 
 // The theme, and drawing.

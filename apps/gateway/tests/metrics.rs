@@ -167,6 +167,21 @@ fn o01_the_metrics_agree_with_the_counters_of_the_loops() {
     assert_eq!(samples["waterwheel_tls_handshakes_total{result=\"failed\"}"], 1.0);
 }
 
+#[test]
+fn g08_the_metrics_tell_the_lag_and_the_reconnects_of_an_engine_with_a_server() {
+    let mut figures = figures();
+    let exporter = MetricsExporter::default();
+    assert!(!exporter.render(&figures).contains("engine_lag"), "the memory has none");
+    figures.engine_name = "redis";
+    figures.engine.lag = Some(Duration::from_micros(1_500));
+    figures.engine.reconnects = 4;
+    let text = exporter.render(&figures);
+    assert!(text.contains("# TYPE waterwheel_engine_lag_seconds gauge\n"), "{text}");
+    let samples = samples(&text);
+    assert_eq!(samples["waterwheel_engine_lag_seconds{engine=\"redis\"}"], 0.0015);
+    assert_eq!(samples["waterwheel_engine_reconnects_total{engine=\"redis\"}"], 4.0);
+}
+
 /// Monitoring keeps a time series for each set of labels: a peer must not be able to make new ones.
 #[test]
 fn r04_the_number_of_time_series_is_that_of_loops_and_of_names_in_the_code() {

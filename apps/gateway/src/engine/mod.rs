@@ -40,6 +40,7 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -180,6 +181,10 @@ pub struct EngineStatus {
     pub reconnects: u64,
     /// Calls that wait for an answer.
     pub in_flight: u64,
+    /// How long the server takes to answer: the time that the last question for a sign of life took, or, if that is longer,
+    /// the time that the oldest call without an answer has waited so far. `None` without a server, while the engine is away,
+    /// and before the first answer.
+    pub lag: Option<Duration>,
     /// Topics that the engine holds.
     pub topics: u64,
     /// Publications that the engine holds.

@@ -334,6 +334,10 @@ fn add_engine(text: &mut PrometheusText, name: &'static str, engine: &EngineStat
     for (name, help, value) in gauges {
         text.family(name, Gauge, help).sample(&labels, value);
     }
+    if let Some(lag) = engine.lag {
+        let help = "Time that the engine takes to answer, or that its oldest call has waited";
+        text.family("waterwheel_engine_lag_seconds", Gauge, help).seconds(&labels, lag);
+    }
     text.family(
         "waterwheel_engine_reconnects_total",
         Counter,

@@ -12,7 +12,7 @@ use super::loop_sample::LoopSample;
 use super::slow_log::{SlowEntry, SlowLog};
 use super::snapshot::{EngineFacts, LiveSnapshot, ProcessFacts, SlowRow, TopicRow, TrafficFacts};
 use crate::client_protocol::ClientProtocol;
-use crate::engine::TopicFacts;
+use crate::engine::{EngineStatus, TopicFacts};
 use crate::metrics::counters::GatewayCounts;
 use crate::session::core::GatewayCore;
 use crate::session::reply::TopicReport;
@@ -73,19 +73,6 @@ impl GatewaySource {
         }
     }
 
-    fn engine(&self) -> EngineFacts {
-        let engine = self.core.engine();
-        let status = engine.status();
-        EngineFacts {
-            name: engine.name(),
-            available: status.is_available,
-            description: status.description,
-            topics: status.topics,
-            publications: status.held_publications,
-            bytes: status.held_bytes,
-        }
-    }
-
     fn slow_rows(&self) -> Vec<SlowRow> {
         self.slow.entries().into_iter().map(slow_row).collect()
     }
@@ -103,12 +90,13 @@ impl SnapshotSource for GatewaySource {
                 Ok(Ok(report)) => report,
                 Ok(Err(_)) | Err(_) => TopicReport::default(),
             };
+            let engine = self.core.engine();
             let (topics, listed_topics) = (busiest(&report.topics), report.topics.len());
             LiveSnapshot {
                 version: env!("CARGO_PKG_VERSION"),
                 uptime: Clock::Monotonic.now().since(self.started).as_secs_f64(),
                 gateway: self.traffic(elapsed),
-                engine: self.engine(),
+                engine: engine_facts(engine.name(), engine.status()),
                 process: ProcessFacts { memory: resident_memory().unwrap_or(0) },
                 loops,
                 topics,
@@ -118,6 +106,19 @@ impl SnapshotSource for GatewaySource {
                 slow_limit: self.slow_limit.map(micros),
             }
         })
+    }
+}
+
+fn engine_facts(name: &'static str, status: EngineStatus) -> EngineFacts {
+    EngineFacts {
+        name,
+        available: status.is_available,
+        description: status.description,
+        lag: status.lag.map(micros),
+        reconnects: status.reconnects,
+        topics: status.topics,
+        publications: status.held_publications,
+        bytes: status.held_bytes,
     }
 }
 
@@ -187,6 +188,26 @@ mod tests {
         assert_eq!(rows.len(), SHOWN_TOPICS);
         let names: Vec<&str> = rows.iter().take(3).map(|row| row.topic.as_str()).collect();
         assert_eq!(names, ["t99", "t98", "t97"]);
+    }
+
+    #[test]
+    fn g08_the_page_is_told_the_lag_and_the_reconnects_of_an_engine() {
+        let away = EngineStatus { description: "away".to_owned(), ..EngineStatus::default() };
+        let status = EngineStatus {
+            is_available: true,
+            description: "connected".to_owned(),
+            reconnects: 3,
+            lag: Some(Duration::from_micros(1_500)),
+            topics: 7,
+            ..EngineStatus::default()
+        };
+        let json = |status| serde_json::to_value(engine_facts("redis", status)).unwrap();
+        let expected = serde_json::json!({
+            "name": "redis", "available": true, "description": "connected", "lag": 1_500.0,
+            "reconnects": 3, "topics": 7, "publications": 0, "bytes": 0,
+        });
+        assert_eq!(json(status), expected);
+        assert_eq!(json(away)["lag"], serde_json::Value::Null);
     }
 
     #[test]

@@ -71,6 +71,10 @@ pub struct EngineFacts {
     pub available: bool,
     /// A sentence about its state; empty if there is nothing to say.
     pub description: String,
+    /// How long its server takes to answer, in microseconds; `None` without a server or while it is away.
+    pub lag: Option<f64>,
+    /// Times that it has connected to its server again.
+    pub reconnects: u64,
     /// Topics.
     pub topics: u64,
     /// Publications in the history.

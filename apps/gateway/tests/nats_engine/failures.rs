@@ -4,10 +4,12 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use waterwheel_gateway::engine::limits::HistoryLimits;
 use waterwheel_gateway::engine::nats::NatsEngine;
+use waterwheel_gateway::engine::nats::options::NatsOptions;
 use waterwheel_gateway::engine::position::Position;
 use waterwheel_gateway::engine::{Engine, HistoryQuery};
 
@@ -125,6 +127,52 @@ fn g08_slow_nats_is_waited_for_within_the_timeout() {
     assert!(wait(published).unwrap().remove(0).is_ok() && wait(subscribed).is_ok());
     gateway.sink.wait_for("a", 1);
     assert_eq!(gateway.engine.status().reconnects, 0);
+}
+
+#[test]
+fn g08_the_lag_grows_while_nats_is_stopped_and_falls_when_it_goes_on() {
+    if !has_nats() {
+        return;
+    }
+    const STALL: Duration = Duration::from_millis(300);
+    let server = NatsServer::start();
+    let slow = NatsOptions { timeout: Duration::from_secs(5), ..options(&server.url()) };
+    let gateway = Gateway::with_options(slow);
+    gateway.wait_connected();
+    gateway.publish("a", 0);
+    let lag = || gateway.engine.status().lag;
+    let wait_lag = |is_reached: &dyn Fn(Duration) -> bool| {
+        wait_until(|| lag().is_some_and(is_reached), || format!("{:?}", lag()));
+    };
+    wait_lag(&|lag| lag < STALL);
+    server.stop();
+    let published = gateway.engine.publish(vec![json("a", 1)]);
+    wait_lag(&|lag| lag >= STALL);
+    assert!(gateway.engine.status().is_available);
+    server.signal(Signal::CONT);
+    assert!(wait(published).unwrap().remove(0).is_ok());
+    // A PING may have been under way as well: the next one is a measurement again.
+    wait_lag(&|lag| lag < STALL);
+    assert_eq!(gateway.engine.status().reconnects, 0);
+}
+
+#[test]
+fn g08_the_lag_of_an_idle_gateway_is_measured_and_ends_with_its_nats() {
+    if !has_nats() {
+        return;
+    }
+    let server = NatsServer::start();
+    let gateway = Gateway::start(&server);
+    let status = || gateway.engine.status();
+    wait_until(|| status().lag.is_some(), || status().description);
+    server.stop();
+    let grown = Duration::from_millis(200);
+    wait_until(|| status().lag.is_some_and(|lag| lag >= grown), || format!("{:?}", status()));
+    gateway.wait_away();
+    assert_eq!(status().lag, None);
+    server.signal(Signal::CONT);
+    gateway.wait_connected();
+    wait_until(|| status().lag.is_some(), || status().description);
 }
 
 #[test]

@@ -66,6 +66,47 @@ fn g08_a_stopped_server_is_noticed_and_calls_fail_in_time() {
 }
 
 #[test]
+fn g08_the_lag_grows_while_a_server_is_stopped_and_falls_when_it_goes_on() {
+    if !is_redis_installed() {
+        return;
+    }
+    const STALL: Duration = Duration::from_millis(300);
+    let server = RedisServer::start(Persistence::Nothing);
+    let gateway = Gateway::start(&server);
+    let lag = || gateway.engine.status().lag;
+    gateway.publish("a", 0);
+    wait_until(|| lag().is_some_and(|lag| lag < STALL));
+    server.set_stopped(true);
+    let published = gateway.engine.publish(vec![json("a", 1)]);
+    wait_until(|| lag().is_some_and(|lag| lag >= STALL));
+    assert!(gateway.engine.status().is_available);
+    server.set_stopped(false);
+    wait(published).unwrap().remove(0).unwrap();
+    // A beat may have been under way as well: the next one is a measurement again.
+    wait_until(|| lag().is_some_and(|lag| lag < STALL));
+    assert_eq!(gateway.engine.status().reconnects, 0);
+}
+
+#[test]
+fn g08_the_lag_of_an_idle_gateway_is_measured_and_ends_with_its_server() {
+    if !is_redis_installed() {
+        return;
+    }
+    let server = RedisServer::start(Persistence::Nothing);
+    let options = RedisOptions { timeout: Duration::from_secs(2), ..server.options() };
+    let gateway = Gateway::with_options(options);
+    let lag = || gateway.engine.status().lag;
+    wait_until(|| lag().is_some());
+    server.set_stopped(true);
+    wait_until(|| lag().is_some_and(|lag| lag >= Duration::from_millis(200)));
+    gateway.wait_away();
+    assert_eq!(lag(), None);
+    server.set_stopped(false);
+    gateway.wait_available();
+    wait_until(|| lag().is_some());
+}
+
+#[test]
 fn g08_a_slow_server_is_waited_for_within_the_timeout() {
     if !is_redis_installed() {
         return;

@@ -169,6 +169,7 @@ impl Engine for MemoryEngine {
             },
             reconnects: 0,
             in_flight: state.outgoing.len() as u64,
+            lag: None,
             topics: topics as u64,
             held_publications: held_publications as u64,
             held_bytes: held_bytes as u64,

@@ -85,6 +85,13 @@ impl WaitingCalls {
         known.chain(asked.chain(new).map(|(_, call)| call)).collect()
     }
 
+    /// Returns the time limit of the oldest call.
+    pub(super) fn oldest_limit(&self) -> Option<Nanos> {
+        let known = self.known.front().map(|(_, until, _)| *until);
+        let firsts = [&self.asked, &self.new].map(|calls| calls.first().map(|(until, _)| *until));
+        known.into_iter().chain(firsts.into_iter().flatten()).min()
+    }
+
     /// Returns the number of calls.
     pub(super) fn len(&self) -> usize {
         self.new.len() + self.asked.len() + self.known.len()

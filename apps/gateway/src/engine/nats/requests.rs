@@ -83,6 +83,11 @@ impl Requests {
         Some(awaited)
     }
 
+    /// Returns the time limit of the oldest request.
+    pub(super) fn oldest_limit(&self) -> Option<Nanos> {
+        self.awaited.first_key_value().map(|(_, (_, until))| *until)
+    }
+
     /// Returns the number of requests, and the bytes of the publications among them.
     pub(super) fn load(&self) -> (usize, usize) {
         (self.awaited.len(), self.bytes)
@@ -159,6 +164,7 @@ mod tests {
         let first = requests.begin(publish(0), Nanos(5));
         let second = requests.begin(publish(1), Nanos(6));
         assert_eq!((requests.load(), first.as_str()), ((2, 20), "inbox.1"));
+        assert_eq!(requests.oldest_limit(), Some(Nanos(5)));
         assert_eq!(requests.take(second.as_bytes()), Some(publish(1)));
         assert_eq!(requests.take(second.as_bytes()), None, "answered before");
         for subject in ["other.1", "inbox.", "inbox.x", "inbox.9"] {
@@ -167,5 +173,6 @@ mod tests {
         assert_eq!(requests.take_expired(Nanos(4)), None);
         assert_eq!(requests.take_expired(Nanos(5)), Some(publish(0)));
         assert_eq!((requests.load(), requests.take_first()), ((0, 0), None));
+        assert_eq!(requests.oldest_limit(), None);
     }
 }

@@ -340,11 +340,20 @@ impl EngineTask {
             description: self.link.description(),
             reconnects: self.link.reconnects,
             in_flight: (self.requests.load().0 + self.calls.len()) as u64,
+            lag: is_available.then(|| self.lag()).flatten(),
             topics: topics as u64,
             held_publications: held_publications as u64,
             held_bytes: held_bytes as u64,
         };
         *self.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    /// Returns how long NATS takes to answer; see [`EngineStatus::lag`].
+    fn lag(&self) -> Option<Duration> {
+        // What began first ends first, because everything has the same limit of time.
+        let limit = self.requests.oldest_limit().into_iter().chain(self.calls.oldest_limit()).min();
+        let waited = limit.map(|until| self.options.timeout.saturating_sub(until.since(self.now)));
+        waited.max(self.link.answer_time(self.now))
     }
 
     /// Takes the difference of the clocks anew, after a step of the system's clock.

@@ -189,15 +189,12 @@ impl Engine for RedisEngine {
     fn status(&self) -> EngineStatus {
         let state = self.shared.lock();
         let is_available = state.phase == EnginePhase::Live && state.connection.is_some();
-        let description = match is_available {
-            true => format!("{}, answers after {:.1?}", state.trouble, state.lag),
-            false => state.trouble.clone(),
-        };
         EngineStatus {
             is_available,
-            description,
+            description: state.trouble.clone(),
             reconnects: state.reconnects,
             in_flight: state.calls.len() as u64,
+            lag: is_available.then(|| state.lag(self.shared.clock.now())).flatten(),
             topics: state.totals.topics,
             held_publications: state.totals.held,
             held_bytes: state.totals.bytes,

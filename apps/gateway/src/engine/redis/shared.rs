@@ -61,8 +61,8 @@ pub(super) struct RedisState {
     pub(super) has_beat: bool,
     /// The time of the last beat.
     pub(super) beat_time: Nanos,
-    /// The time that the last answer to a beat has taken.
-    pub(super) lag: Duration,
+    /// The time that the last answer to a beat has taken, of this connection.
+    pub(super) beat_duration: Option<Duration>,
 }
 
 /// The phases of an engine.
@@ -123,7 +123,7 @@ impl RedisShared {
             has_write_task: false,
             has_beat: false,
             beat_time: Nanos(0),
-            lag: Duration::ZERO,
+            beat_duration: None,
         };
         let next_epoch = AtomicU32::new(crate::engine::remote::back_off::random());
         let state = Mutex::new(state);
@@ -215,10 +215,11 @@ impl RedisShared {
     /// Adds a call. Returns true if [`wake_writer`](Self::wake_writer) has to be called, without the lock.
     #[must_use]
     pub(super) fn push(&self, state: &mut RedisState, call: RedisCall) -> bool {
+        let now = self.clock.now();
         if state.calls.is_empty() {
-            state.silent_since = self.clock.now();
+            state.silent_since = now;
         }
-        state.calls.push(call);
+        state.calls.push(call, now);
         state.begin_writing()
     }
 
@@ -316,6 +317,12 @@ impl RedisState {
     #[must_use]
     pub(super) fn begin_writing(&mut self) -> bool {
         self.calls.is_waiting() && !std::mem::replace(&mut self.has_write_task, true)
+    }
+
+    /// Returns how long Redis takes to answer; see [`EngineStatus::lag`](crate::engine::EngineStatus::lag).
+    pub(super) fn lag(&self, now: Nanos) -> Option<Duration> {
+        let waited = self.calls.oldest().map(|oldest| now.since(oldest));
+        waited.max(self.beat_duration)
     }
 
     /// Returns the connection, if calls of users are accepted.

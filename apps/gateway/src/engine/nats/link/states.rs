@@ -18,6 +18,10 @@ use crate::engine::nats::url::NatsServer;
 /// The time that requests are given to end before a server is left that is about to end.
 const LEAVING: Duration = Duration::from_secs(2);
 
+/// The bounds of the time between two PINGs, by which a gateway measures how long the server takes to answer.
+const SHORTEST_PING_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PING_PAUSE: Duration = Duration::from_secs(1);
+
 /// The id of the subscription to answers.
 pub(in crate::engine::nats) const ANSWERS: &[u8] = b"answers";
 
@@ -57,8 +61,12 @@ pub(in crate::engine::nats) struct NatsLink {
     /// The end of the time for this state, or for the next attempt.
     until: Nanos,
     last_read: Nanos,
-    /// When the server was asked for a sign of life.
-    asked: Option<Nanos>,
+    /// When the server was sent the PING that it has not answered.
+    pinged: Option<Nanos>,
+    /// When the next PING is due.
+    next_ping: Nanos,
+    /// The time that the last answer to a PING has taken, of this link.
+    ping_duration: Option<Duration>,
     /// When the server is left that has announced its end.
     leave_by: Option<Nanos>,
     /// Why the last link has ended.
@@ -81,6 +89,11 @@ impl NatsLink {
         if let Some(channel) = &self.channel {
             channel.flush();
         }
+    }
+
+    /// Returns the time that the last answer to a PING has taken or, if that is longer, that the next one has taken so far.
+    pub(in crate::engine::nats) fn answer_time(&self, now: Nanos) -> Option<Duration> {
+        self.ping_duration.max(self.pinged.map(|pinged| now.since(pinged)))
     }
 
     /// Returns a sentence about the link, for operators.
@@ -168,7 +181,6 @@ impl EngineTask {
     ) {
         if link == self.link.number {
             self.link.last_read = self.now;
-            self.link.asked = None;
         }
         for operation in operations {
             if link != self.link.number {
@@ -181,6 +193,11 @@ impl EngineTask {
                 NatsOperation::Ping => self.send(NatsOperation::Pong),
                 NatsOperation::Pong if self.link.state == NatsLinkState::SigningIn => {
                     self.begin_reading();
+                }
+                NatsOperation::Pong => {
+                    if let Some(pinged) = self.link.pinged.take() {
+                        self.link.ping_duration = Some(self.now.since(pinged));
+                    }
                 }
                 NatsOperation::Info(json) => {
                     if let Ok(info) = ServerInfo::parse(&json) {
@@ -249,7 +266,8 @@ impl EngineTask {
         self.link.number += 1;
         self.link.state = NatsLinkState::Connecting;
         self.link.until = self.time_limit();
-        (self.link.asked, self.link.leave_by) = (None, None);
+        (self.link.pinged, self.link.leave_by) = (None, None);
+        (self.link.ping_duration, self.link.next_ping) = (None, self.now);
         let name = self.tls_name(&server);
         self.link.server = Some(server.clone());
         let tls = match (self.tls.clone(), name) {
@@ -269,8 +287,8 @@ impl EngineTask {
         server_name(&if configured.contains(server) { server } else { first }.host)
     }
 
-    /// Returns the time without a byte of the server after which it is asked for one; it has as long to answer.
-    pub(in crate::engine::nats) fn ping_interval(&self) -> Duration {
+    /// Returns the longest time that a server may take to answer a PING if it sends nothing else either.
+    pub(in crate::engine::nats) fn ping_limit(&self) -> Duration {
         self.options.timeout / 2
     }
 
@@ -309,14 +327,20 @@ impl EngineTask {
     }
 
     fn watch_silence(&mut self) {
-        let interval = self.ping_interval();
-        match self.link.asked {
-            None if self.now.since(self.link.last_read) >= interval => {
-                self.link.asked = Some(self.now);
+        let limit = self.options.timeout;
+        match self.link.pinged {
+            None if self.now >= self.link.next_ping => {
+                self.link.pinged = Some(self.now);
+                let pause = (limit / 4).clamp(SHORTEST_PING_PAUSE, LONGEST_PING_PAUSE);
+                self.link.next_ping = self.now.plus(pause);
                 self.send(NatsOperation::Ping);
             }
-            Some(asked) if self.now.since(asked) >= interval => {
-                self.lose_link(&format!("the server was silent for {:?}", interval * 2));
+            // Both: a gateway that was stopped itself gives the server time to answer.
+            Some(pinged)
+                if self.now.since(pinged) >= self.ping_limit()
+                    && self.now.since(self.link.last_read) >= limit =>
+            {
+                self.lose_link(&format!("the server was silent for {limit:?}"));
             }
             _ => {}
         }

@@ -144,7 +144,7 @@ impl EngineTask {
     }
 
     fn heartbeat(&self) -> Duration {
-        (self.ping_interval() / 2).max(SHORTEST_HEARTBEAT)
+        (self.ping_limit() / 2).max(SHORTEST_HEARTBEAT)
     }
 
     fn take_answer(&mut self, awaited: Awaited, message: &NatsMessage) {

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use waterwheel::bytes::BytesMut;
 use waterwheel::codec::{RespCommand, RespValue};
-use waterwheel::executor::Promise;
+use waterwheel::executor::{Nanos, Promise};
 
 use crate::engine::EngineError;
 use crate::engine::redis::limits::{BYTES_PER_WRITE, MAX_CALL_BYTES, MAX_CALLS, MAX_READS};
@@ -42,13 +42,19 @@ pub(in crate::engine::redis) enum ExpectedAnswer {
 /// The calls of a connection.
 #[derive(Default)]
 pub(in crate::engine::redis) struct CallQueue {
-    waiting: VecDeque<RedisCall>,
-    written: VecDeque<RedisCall>,
+    waiting: VecDeque<QueuedCall>,
+    written: VecDeque<QueuedCall>,
     /// Reads that wait for others.
-    held_reads: VecDeque<RedisCall>,
+    held_reads: VecDeque<QueuedCall>,
     /// Reads that are not held.
     reads: usize,
     bytes: usize,
+}
+
+/// A call, and when it was made.
+struct QueuedCall {
+    call: RedisCall,
+    since: Nanos,
 }
 
 impl CallQueue {
@@ -67,15 +73,23 @@ impl CallQueue {
         self.len() == 0
     }
 
-    /// Adds a call.
-    pub(in crate::engine::redis) fn push(&mut self, call: RedisCall) {
+    /// Adds a call that is made now.
+    pub(in crate::engine::redis) fn push(&mut self, call: RedisCall, now: Nanos) {
         self.bytes += call.command.wire().len();
-        if call.is_read && self.reads == MAX_READS {
-            self.held_reads.push_back(call);
+        let queued = QueuedCall { call, since: now };
+        if queued.call.is_read && self.reads == MAX_READS {
+            self.held_reads.push_back(queued);
             return;
         }
-        self.reads += usize::from(call.is_read);
-        self.waiting.push_back(call);
+        self.reads += usize::from(queued.call.is_read);
+        self.waiting.push_back(queued);
+    }
+
+    /// Returns when the oldest call without an answer was made. A read that was held is behind calls that are younger than it;
+    /// of these, the one that is answered first counts until then.
+    pub(in crate::engine::redis) fn oldest(&self) -> Option<Nanos> {
+        let heads = [&self.written, &self.waiting, &self.held_reads].map(VecDeque::front);
+        heads.into_iter().flatten().map(|queued| queued.since).min()
     }
 
     /// True if calls wait to be written.
@@ -86,16 +100,16 @@ impl CallQueue {
     /// Appends commands that wait to `wire`, up to a number of bytes. From then on they wait for their answers.
     pub(in crate::engine::redis) fn take_wire(&mut self, wire: &mut BytesMut) {
         while wire.len() < BYTES_PER_WRITE
-            && let Some(call) = self.waiting.pop_front()
+            && let Some(queued) = self.waiting.pop_front()
         {
-            wire.extend_from_slice(call.command.wire());
-            self.written.push_back(call);
+            wire.extend_from_slice(queued.call.command.wire());
+            self.written.push_back(queued);
         }
     }
 
     /// Removes the call that an answer belongs to. A read that was held may be written then.
     pub(in crate::engine::redis) fn take_answered(&mut self) -> Option<RedisCall> {
-        let call = self.written.pop_front()?;
+        let QueuedCall { call, .. } = self.written.pop_front()?;
         self.bytes -= call.command.wire().len();
         if call.is_read {
             self.reads -= 1;
@@ -106,10 +120,10 @@ impl CallQueue {
 
     fn release_read(&mut self) {
         while let Some(next) = self.held_reads.pop_front() {
-            match &next.expected {
+            match &next.call.expected {
                 // The caller has given up.
                 ExpectedAnswer::Value(promise) if promise.is_detached() => {
-                    self.bytes -= next.command.wire().len();
+                    self.bytes -= next.call.command.wire().len();
                 }
                 _ => {
                     self.reads += 1;
@@ -122,8 +136,8 @@ impl CallQueue {
 
     /// Notes the confirmation of a channel. Returns false if none is expected now.
     pub(in crate::engine::redis) fn confirm_channel(&mut self) -> bool {
-        let Some(RedisCall { expected: ExpectedAnswer::Confirmations(missing), .. }) =
-            self.written.front_mut()
+        let Some(ExpectedAnswer::Confirmations(missing)) =
+            self.written.front_mut().map(|queued| &mut queued.call.expected)
         else {
             return false;
         };
@@ -137,10 +151,9 @@ impl CallQueue {
     /// Removes all calls, for the end of the connection.
     pub(in crate::engine::redis) fn take_all(&mut self) -> Vec<RedisCall> {
         (self.bytes, self.reads) = (0, 0);
-        let mut all: Vec<_> = std::mem::take(&mut self.written).into();
-        all.extend(std::mem::take(&mut self.waiting));
-        all.extend(std::mem::take(&mut self.held_reads));
-        all
+        let [written, waiting, held] =
+            [&mut self.written, &mut self.waiting, &mut self.held_reads].map(std::mem::take);
+        written.into_iter().chain(waiting).chain(held).map(|queued| queued.call).collect()
     }
 }
 
@@ -155,9 +168,9 @@ mod tests {
     #[test]
     fn g08_calls_are_written_and_answered_in_order() {
         let mut calls = CallQueue::default();
-        calls.push(call(&["PING"], ExpectedAnswer::Ignored));
-        calls.push(call(&["SUBSCRIBE", "a", "b"], ExpectedAnswer::Confirmations(2)));
-        calls.push(call(&["GET", "a"], ExpectedAnswer::Ignored));
+        calls.push(call(&["PING"], ExpectedAnswer::Ignored), Nanos(0));
+        calls.push(call(&["SUBSCRIBE", "a", "b"], ExpectedAnswer::Confirmations(2)), Nanos(0));
+        calls.push(call(&["GET", "a"], ExpectedAnswer::Ignored), Nanos(0));
         assert!(calls.take_answered().is_none(), "nothing was written");
         let mut wire = BytesMut::new();
         calls.take_wire(&mut wire);
@@ -177,8 +190,8 @@ mod tests {
     fn g08_reads_wait_for_each_other_and_nothing_else_does() {
         let mut calls = CallQueue::default();
         let read = || RedisCall { is_read: true, ..call(&["GET", "a"], ExpectedAnswer::Ignored) };
-        (0..MAX_READS + 2).for_each(|_| calls.push(read()));
-        calls.push(call(&["PING"], ExpectedAnswer::Ignored));
+        (0..MAX_READS + 2).for_each(|_| calls.push(read(), Nanos(0)));
+        calls.push(call(&["PING"], ExpectedAnswer::Ignored), Nanos(0));
         let taken = |calls: &mut CallQueue| {
             let mut wire = BytesMut::new();
             calls.take_wire(&mut wire);
@@ -202,17 +215,40 @@ mod tests {
         let mut calls = CallQueue::default();
         for _ in 0..MAX_CALLS {
             assert!(!calls.is_full());
-            calls.push(call(&["PING"], ExpectedAnswer::Ignored));
+            calls.push(call(&["PING"], ExpectedAnswer::Ignored), Nanos(0));
         }
         assert!(calls.is_full());
         assert_eq!(calls.take_all().len(), MAX_CALLS);
         let long = "x".repeat(MAX_CALL_BYTES / 2);
         for is_full in [false, true] {
-            calls.push(call(&["SET", "a", &long], ExpectedAnswer::Ignored));
+            calls.push(call(&["SET", "a", &long], ExpectedAnswer::Ignored), Nanos(0));
             assert_eq!(calls.is_full(), is_full);
         }
         let mut wire = BytesMut::new();
         calls.take_wire(&mut wire);
         assert!(wire.len() < MAX_CALL_BYTES, "one long command at a time");
+    }
+
+    #[test]
+    fn g08_the_oldest_call_is_found_wherever_it_waits() {
+        let mut calls = CallQueue::default();
+        assert_eq!(calls.oldest(), None);
+        let read = || RedisCall { is_read: true, ..call(&["GET", "a"], ExpectedAnswer::Ignored) };
+        (0..=MAX_READS as u64).for_each(|at| calls.push(read(), Nanos(at)));
+        calls.push(call(&["PING"], ExpectedAnswer::Ignored), Nanos(50));
+        assert_eq!(calls.oldest(), Some(Nanos(0)), "not written");
+        calls.take_wire(&mut BytesMut::new());
+        assert_eq!(calls.oldest(), Some(Nanos(0)), "written");
+        // The answer to the first read releases the one that was held; it is written after the others.
+        for at in 1..MAX_READS as u64 {
+            assert!(calls.take_answered().is_some());
+            assert_eq!(calls.oldest(), Some(Nanos(at)));
+        }
+        calls.take_wire(&mut BytesMut::new());
+        assert!(calls.take_answered().is_some_and(|answered| answered.is_read));
+        assert_eq!(calls.oldest(), Some(Nanos(50)), "the next to be answered");
+        assert!(calls.take_answered().is_some_and(|answered| answered.command.is("PING")));
+        assert_eq!(calls.oldest(), Some(Nanos(MAX_READS as u64)));
+        assert!(calls.take_answered().is_some() && calls.oldest().is_none());
     }
 }

@@ -167,7 +167,7 @@ impl RedisHandler {
         let missed = {
             let mut state = self.shared.lock();
             state.has_beat = false;
-            state.lag = now.since(state.beat_time);
+            state.beat_duration = Some(now.since(state.beat_time));
             state.totals = beat.totals;
             if let Some(connection) = &mut state.connection {
                 // Other gateways have given this one up, and have removed its notes.

@@ -147,6 +147,7 @@ impl EngineLife {
         }
         state.redirect = None;
         state.has_beat = false;
+        state.beat_duration = None;
         state.silent_since = self.shared.clock.now();
         state.connection = Some(RedisConnection {
             channel: channel.clone(),
