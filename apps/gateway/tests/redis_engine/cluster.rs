@@ -15,12 +15,12 @@ use super::{Gateway, connect, new_loops, wait_until};
 use crate::engine_suite::{EngineFixture, is_unavailable, member, publish, topic};
 
 /// Three nodes with the slots divided among them.
-struct Cluster {
-    nodes: Vec<RedisServer>,
+pub(super) struct Cluster {
+    pub(super) nodes: Vec<RedisServer>,
 }
 
 impl Cluster {
-    fn start() -> Self {
+    pub(super) fn start() -> Self {
         let nodes: Vec<_> = (0..3).map(|_| Self::start_node()).collect();
         let addresses: Vec<_> = nodes.iter().map(RedisServer::host_and_port).collect();
         let words = addresses.iter().map(String::as_str);
@@ -47,14 +47,14 @@ impl Cluster {
     }
 
     /// Returns the node that has the slot of a prefix.
-    fn owner_of(&self, prefix: &str) -> usize {
+    pub(super) fn owner_of(&self, prefix: &str) -> usize {
         let key = format!("{{{prefix}}}:meta");
         let owns = |node: &RedisServer| !node.cli(&["GET", &key]).contains("MOVED");
         self.nodes.iter().position(owns).unwrap()
     }
 
     /// Returns the options of an engine that knows one node only.
-    fn options(&self, node: usize, prefix: &str) -> RedisOptions {
+    pub(super) fn options(&self, node: usize, prefix: &str) -> RedisOptions {
         RedisOptions {
             prefix: prefix.to_owned(),
             timeout: Duration::from_secs(2),

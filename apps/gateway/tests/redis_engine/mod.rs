@@ -6,6 +6,7 @@ mod failures;
 mod gateways;
 mod restarts;
 mod server;
+mod slot_move;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -34,6 +34,9 @@ pub(in crate::engine::redis) fn consequence_of(error: &str) -> ErrorConsequence 
             Some(address) => ErrorConsequence::Redirect(address.to_owned()),
             None => ErrorConsequence::Reconnect,
         },
+        // ASK: the slot is on its way to another node, key by key, and the script would take keys that have not arrived for
+        // new ones: the move fails (BUSYKEY), or replaces them. Gateways are subscribed at the old node until the end, and would
+        // not hear what the new one publishes.
         "READONLY" | "LOADING" | "MASTERDOWN" | "CLUSTERDOWN" | "TRYAGAIN" | "ASK" | "WRONGRUN"
         | "NOAUTH" => ErrorConsequence::Reconnect,
         "BUSY" | "OOM" | "MISCONF" | "NOREPLICAS" => ErrorConsequence::Unavailable,
