@@ -97,13 +97,12 @@ function showTiles({ gateway, engine, process, loops, topics }) {
   });
 }
 
-/** The lag and the reconnects of an engine that has a server, then the sentence about its state. */
+/** The lag and the reconnects of an engine that has a server, and the sentence about its state. */
 function engineDetail({ lag, reconnects, description, bytes: held }) {
-  return [
-    lag === null ? "" : `lag ${micros(lag)}`,
-    reconnects > 0 ? `reconnects ${count(reconnects)}` : "",
-    description || `${bytes(held)} of history`,
-  ].filter(Boolean).join(", ");
+  const parts = [description || `${bytes(held)} of history`];
+  if (lag !== null || reconnects > 0) parts.unshift(`reconnects ${count(reconnects)}`);
+  if (lag !== null) parts.unshift(`lag ${micros(lag)}`);
+  return parts.join(", ");
 }
 
 // The theme, and drawing.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::process::Command;
 
+use rustix::process::Signal;
+
 use crate::gateway::Gateway;
 use crate::tools::{Player, build_folder, installed, node_script, package, succeed};
 
@@ -63,6 +65,26 @@ fn g03_the_page_of_a_gateway_with_an_admin_key_asks_for_it() {
     fs::write(&file, key).unwrap();
     let gateway = Gateway::start(&["--admin-key-file", file.to_str().unwrap()]);
     succeed(person(&gateway, "locked").arg(key));
+}
+
+#[test]
+fn g08_the_page_shows_the_lag_of_the_engine_that_it_is_away_and_its_reconnects() {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let address = format!("127.60.{high}.{low}");
+    let mut redis = installed("redis-server");
+    redis.args(["--bind", &address, "--port", "6379", "--protected-mode", "no", "--save", ""]);
+    let mut redis = Player::start(&mut redis);
+    while !redis.line().contains("eady to accept connections") {}
+    let url = format!("redis://{address}:6379");
+    let engine = ["--engine-kind", "redis", "--engine-url", &url, "--engine-timeout", "4s"];
+    let gateway = Gateway::start(&engine);
+    let mut person = Player::start(&mut person(&gateway, "engine"));
+    person.expect("lag");
+    redis.signal(Signal::STOP);
+    person.expect("away");
+    redis.signal(Signal::CONT);
+    person.expect("back");
+    assert!(person.finish().is_empty());
 }
 
 #[test]

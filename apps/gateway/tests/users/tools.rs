@@ -8,6 +8,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use waterwheel::executor::Clock;
 
 /// Upper bound of every wait; a test that reaches it fails.
@@ -108,6 +109,11 @@ impl Player {
             String::from_utf8_lossy(&text).into_owned()
         });
         Self { stdin: child.stdin.take(), child, lines, complaints: Some(complaints) }
+    }
+
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// Sends a line to its standard input.

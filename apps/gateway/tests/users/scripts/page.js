@@ -5,6 +5,7 @@
 //     page.js keyboard URL          the same without a mouse
 //     page.js checks URL AXE        nothing that axe-core holds to be serious; weight; no request to other hosts
 //     page.js locked URL KEY        a gateway with an admin key
+//     page.js engine URL            shows the lag of the engine, that it is away, and its reconnects when it is back
 //     page.js lost URL              says so when the gateway ends, and goes on with the next one
 
 const assert = require("node:assert/strict");
@@ -255,6 +256,21 @@ async function locked(browser, url, key) {
   assert.deepEqual(page.seen.strangers, []);
 }
 
+async function engine(browser, url) {
+  const page = await open(browser, url);
+  const tile = page.locator("#tiles div").filter({ has: page.locator("dt", { hasText: "Engine" }) }).locator("dd");
+  const shows = (what) => tile.filter({ hasText: what }).waitFor();
+  await shows(/^redislag [\d.<]+ (µs|ms|s), reconnects 0, connected to /);
+  console.log("lag");
+  // A second of lag: the engine is still there.
+  await shows(/^redislag [\d.]+ s, reconnects 0, /);
+  await shows(/^away/);
+  console.log("away");
+  await shows(/^redislag [\d.<]+ (µs|ms|s), reconnects 1, /);
+  console.log("back");
+  expectQuiet(page);
+}
+
 async function lost(browser, url) {
   const page = await open(browser, url);
   await page.click("#subscribe button");
@@ -275,7 +291,7 @@ async function main([mode, url, argument]) {
   const args = ["--no-sandbox", "--disable-gpu", "--no-proxy-server"];
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args, timeout: LIMIT });
   try {
-    await { look, console: useConsole, keyboard, checks, locked, lost }[mode](browser, url, argument);
+    await { look, console: useConsole, keyboard, checks, engine, locked, lost }[mode](browser, url, argument);
   } finally {
     await browser.close();
   }
