@@ -6,6 +6,7 @@ mod redis_server;
 mod support;
 
 mod arguments;
+mod cluster;
 mod descriptors;
 mod detection;
 mod drain_under_load;

@@ -78,6 +78,11 @@ impl HttpClient {
         Ok(HttpAnswer { status, body: String::from_utf8(body).map_err(io::Error::other)? })
     }
 
+    /// Reads bytes that are no answer, such as frames of a WebSocket.
+    pub(crate) fn read_exact(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.reader.read_exact(bytes)
+    }
+
     fn read_line(&mut self) -> io::Result<String> {
         let mut line = String::new();
         if self.reader.read_line(&mut line)? == 0 {
