@@ -5,6 +5,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::net::sockopt::set_tcp_nodelay;
 use rustix::net::{getsockname, listen};
 use waterwheel::channel::Listener;
 use waterwheel::net::{Inherited, existing_listener};
@@ -69,9 +70,15 @@ impl ListeningSocket {
 
     /// Returns a transport over a descriptor of its own: closing it leaves this socket open.
     ///
+    /// Connections send at once (TCP_NODELAY, which they inherit), wherever the socket comes from: a publication that waits for
+    /// the acknowledgement of the one before it is many milliseconds late.
+    ///
     /// # Errors
     /// The descriptor cannot be duplicated, or does not listen.
     pub fn transport(&self) -> io::Result<Listener> {
+        if self.address().is_some() {
+            set_tcp_nodelay(&self.fd, true)?;
+        }
         existing_listener(self.fd.try_clone()?)
     }
 }
@@ -87,6 +94,29 @@ impl fmt::Display for ListeningSocket {
         match self.address() {
             Some(address) => address.fmt(f),
             None => f.write_str("a Unix socket"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn g01_connections_send_at_once_wherever_their_socket_comes_from() {
+        let bound = ListeningSocket::bind("127.0.0.1", 0).unwrap();
+        let handed_over =
+            ListeningSocket::handed_over(TcpListener::bind("127.0.0.1:0").unwrap().into());
+        for socket in [bound, handed_over] {
+            let _transport = socket.transport().unwrap();
+            let client = TcpStream::connect(socket.address().unwrap()).unwrap();
+            let listener = TcpListener::from(socket.fd.try_clone().unwrap());
+            listener.set_nonblocking(false).unwrap();
+            let (accepted, peer) = listener.accept().unwrap();
+            assert_eq!(peer, client.local_addr().unwrap());
+            assert!(accepted.nodelay().unwrap(), "{socket}: TCP_NODELAY is off");
         }
     }
 }

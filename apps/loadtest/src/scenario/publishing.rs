@@ -51,6 +51,7 @@ impl LoadRun {
         let end = plan.duration.map_or(Nanos::MAX, |duration| start.plus(duration));
         let mut sent: u64 = 0;
         let mut in_a_row = 0;
+        let mut noted = None;
         while !self.stop.is_set() && !plan.is_ended.get() {
             let due = match plan.pace {
                 PublishingPace::Rate(rate) => {
@@ -81,8 +82,11 @@ impl LoadRun {
             publishers[at].publish(&templates[at], due);
             sent += 1;
             if let Some(duration) = plan.duration {
+                // Once a second: a note wakes the thread that shows it.
                 let done = due.since(start).as_secs();
-                self.progress.note("publishing, seconds", done, duration.as_secs());
+                if noted.replace(done) != Some(done) {
+                    self.progress.note("publishing, seconds", done, duration.as_secs());
+                }
             }
         }
     }
