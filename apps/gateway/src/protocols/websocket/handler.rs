@@ -19,7 +19,7 @@ use crate::session::reply::Push;
 
 /// Reads the messages of a client, behind the handlers of WebSocket.
 ///
-/// It is a handler of the pipeline, and no `WebSocketHandler`: a session writes when no message has come, too, and needs the
+/// The type is a handler of the pipeline, and no `WebSocketHandler`: a session writes when no message has come, too, and needs the
 /// context of a place behind the encoder.
 pub(super) struct WebSocketClient {
     core: Arc<GatewayCore>,

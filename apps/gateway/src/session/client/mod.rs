@@ -151,7 +151,7 @@ impl Session {
             Some(requester) => session.0.introduce(requester, name)?,
             None => session.0.await_token(),
         }
-        // Whoever drains sets the flag, then closes the clients of the tables that there are: this may be the first one of its
+        // A drain sets the flag, then closes the clients of the tables that there are: this may be the first one of its
         // loop, and none of them.
         match core.is_draining() {
             false => Ok(session),

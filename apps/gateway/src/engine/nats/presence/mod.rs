@@ -172,7 +172,7 @@ impl PresenceExchange {
         let is_too_soon = self.last_told_all.is_some_and(|last| now.since(last) < TELL_ALL_PAUSE);
         if self.must_tell_all && !is_too_soon {
             self.last_told_all = Some(now);
-            // Whoever misses this message asks when the next one comes.
+            // A gateway that misses this message asks when the next one comes.
             self.number += 1;
             let notes = self.own.notes();
             let notes: Vec<_> =

@@ -90,7 +90,7 @@ fn g08_the_clients_of_a_gateway_that_falls_silent_or_ends_leave() {
     assert!(b.expire(at(20)).is_empty(), "could not be heard");
     assert_eq!(b.expire(at(21)).len(), 1);
     assert_eq!(b.page(&room(), 1).count, 0);
-    // It was stopped for a while: its next number is of a gateway that is not known.
+    // The other gateway was stopped for a while: its next number is of a gateway that is not known.
     tell(&mut a, &mut b, at(22));
     assert_eq!(b.next_question().as_deref(), Some(""), "of the connection");
     tell(&mut a, &mut b, at(24));
